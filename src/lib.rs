@@ -1,0 +1,8 @@
+//! Device readings from Kafka into MongoDB bucket documents, with exactly-once effect.
+//!
+//! A record's way: `source` (poll thread) -> `shard` (`decode`, then `engine`) -> `sink` (writer) and back as a report.
+
+pub mod config;
+pub mod decode;
+pub mod engine;
+pub mod record;
