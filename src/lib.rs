@@ -2,6 +2,7 @@
 //!
 //! A record's way: `source` (poll thread) -> `shard` (`decode`, then `engine`) -> `sink` (writer) and back as a report.
 
+pub mod clock;
 pub mod config;
 pub mod decode;
 pub mod engine;
