@@ -7,3 +7,4 @@ pub mod config;
 pub mod decode;
 pub mod engine;
 pub mod record;
+pub mod telemetry;
