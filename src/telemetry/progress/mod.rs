@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
-use indicatif::{BinaryBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::log::Format;
@@ -131,15 +131,16 @@ struct Sentence<'a> {
 impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Summary { samples, buckets, lag_records, memory_bytes, memory_budget_bytes, .. } = *self.summary;
+        // Short enough for 80 columns at common sizes, and what matters most comes first: the rest is cut.
         write!(
             f,
-            "{} readings/s, {} samples stored, lag {}, {} buckets, memory {} of {}",
+            "{} readings/s, lag {}, {} stored, {} buckets, {}/{} MiB",
             HumanCount(self.readings_per_s),
-            HumanCount(samples),
             HumanCount(lag_records),
+            HumanCount(samples),
             HumanCount(buckets),
-            BinaryBytes(memory_bytes),
-            BinaryBytes(memory_budget_bytes),
+            memory_bytes >> 20,
+            memory_budget_bytes >> 20,
         )
     }
 }
