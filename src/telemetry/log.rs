@@ -82,11 +82,9 @@ mod tests {
     /// What two events, at info and at debug, look like.
     fn written(format: Format, filter: &str) -> String {
         let sink = Sink::default();
-        let writer = AroundLine { line: Line::hidden(), inner: sink.clone() };
-        let subscriber = {
-            let inner = writer.inner;
-            subscriber(format, filter, false, move || inner.clone()).unwrap()
-        };
+        let shared = sink.clone();
+        let writer = AroundLine { line: Line::hidden(), inner: move || shared.clone() };
+        let subscriber = subscriber(format, filter, false, writer).unwrap();
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(partition = 3, "assigned");
             tracing::debug!("details");
