@@ -29,6 +29,7 @@ use plan::{Assigned, DeadLetter, LedgerAnswer, Report};
 pub use policy::FlushPolicy;
 
 use crate::record::{Assignment, Position, Tick};
+use crate::telemetry::distribution::Distribution;
 
 /// Everything that can happen to an engine apart from records.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub enum Input {
 }
 
 /// What the engine counts; totals since it was made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub readings: u64,
     /// Samples durable in buckets.
@@ -61,33 +62,12 @@ pub struct Counts {
     pub vanished: u64,
     pub refused: u64,
     pub plans: u64,
-    /// Dead letters that are durable, by reason known at their making.
-    pub dead: u64,
-    /// Samples a statement.
-    pub delta_samples: hdrhistogram::Histogram<u64>,
-    /// Milliseconds from a delta's oldest sample to the proof that it is durable.
-    pub latency_ms: hdrhistogram::Histogram<u64>,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        let histogram = || hdrhistogram::Histogram::new(2).expect("invariant: two digits are allowed");
-        Self {
-            readings: 0,
-            samples: 0,
-            inserts: 0,
-            appends: 0,
-            seals: 0,
-            fences: 0,
-            replayed: 0,
-            vanished: 0,
-            refused: 0,
-            plans: 0,
-            dead: 0,
-            delta_samples: histogram(),
-            latency_ms: histogram(),
-        }
-    }
+    /// Dead letters that are durable, by reason.
+    pub dead: BTreeMap<&'static str, u64>,
+    /// Samples of each insert and append that was applied.
+    pub statement_samples: Distribution,
+    /// Milliseconds from a delta's oldest sample to the proof that it is durable, once a sample.
+    pub latency_ms: Distribution,
 }
 
 /// Place of one assignment, for metrics.
@@ -98,6 +78,13 @@ pub struct Progress {
     pub polled: i64,
     pub watermark: i64,
     pub reserved: i64,
+}
+
+/// Dead letters of one plan: their memory and why each died.
+#[derive(Debug, Default)]
+struct FlyingDead {
+    n_bytes: usize,
+    reasons: Vec<(Assignment, Position, &'static str)>,
 }
 
 #[derive(Debug)]
@@ -120,8 +107,8 @@ pub struct Engine {
     /// Bytes that wait in chains; of deltas and dead letters under way.
     waiting_bytes: usize,
     flying_bytes: usize,
-    /// Memory of the dead letters of each plan under way.
-    flying_dead: BTreeMap<u64, usize>,
+    /// Dead letters of each plan under way.
+    flying_dead: BTreeMap<u64, FlyingDead>,
     n_plans: u64,
     in_flight: usize,
     ledger_busy: bool,

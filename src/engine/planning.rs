@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Engine;
+use super::{Engine, FlyingDead};
 use super::assignment::Phase;
 use super::chain::{InFlight, held_bytes};
 use super::plan::{DeadLetter, Delta, Plan, Write};
@@ -30,8 +30,11 @@ impl Engine {
         self.in_flight += 1;
         self.counts.plans += 1;
         plan.id = self.n_plans;
-        let dead_bytes = plan.dead.iter().map(DeadLetter::n_bytes).sum();
-        self.flying_dead.insert(plan.id, dead_bytes);
+        if !plan.dead.is_empty() {
+            let n_bytes = plan.dead.iter().map(DeadLetter::n_bytes).sum();
+            let reasons = plan.dead.iter().map(|d| (d.assignment, d.pos, d.reason)).collect();
+            self.flying_dead.insert(plan.id, FlyingDead { n_bytes, reasons });
+        }
         Some(plan)
     }
 

@@ -12,10 +12,13 @@ impl Engine {
         for (delta, outcome) in report.deltas {
             self.delta_written(now, report.id, delta, outcome);
         }
+        let flying = self.flying_dead.remove(&report.id).unwrap_or_default();
+        self.flying_bytes -= flying.n_bytes;
         for (assignment, _, pos) in report.dead {
+            let reason = flying.reasons.iter().find(|(a, p, _)| *a == assignment && *p == pos);
+            *self.counts.dead.entry(reason.map_or("unknown", |(.., reason)| reason)).or_default() += 1;
             self.dead_written(now, assignment, pos);
         }
-        self.flying_bytes -= self.flying_dead.remove(&report.id).unwrap_or(0);
         for (assignment, reason) in report.dead_refused {
             self.stop(assignment, reason);
         }
@@ -54,8 +57,8 @@ impl Engine {
         }
         if n > 0 {
             self.counts.samples += n;
-            self.counts.delta_samples.saturating_record(n);
-            self.counts.latency_ms.saturating_record_n(now.since(since), n);
+            self.counts.statement_samples.record(n);
+            self.counts.latency_ms.record_n(now.since(since), n);
         }
         let Some(chain) = self.chains.get_mut(delta.slot) else { return };
         chain.stuck = 0;
@@ -134,7 +137,6 @@ impl Engine {
 
     fn dead_written(&mut self, now: Tick, assignment: Assignment, pos: Position) {
         let Some(held) = self.held.get_mut(&assignment) else { return };
-        self.counts.dead += 1;
         held.mark.release(pos.offset());
         let Some(slot) = self.dying.remove(&(assignment, pos)) else { return };
         if let Some(chain) = self.chains.get_mut(slot) {
