@@ -1,0 +1,3 @@
+//! From plans to MongoDB and back.
+
+pub mod ledger;
