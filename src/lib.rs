@@ -6,3 +6,4 @@ pub mod config;
 pub mod decode;
 pub mod engine;
 pub mod record;
+pub mod sink;

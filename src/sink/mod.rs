@@ -1,0 +1,7 @@
+//! Plans into MongoDB, and reports back: `encode` and `dead` write command bodies, `outcome` and `retry` judge the
+//! answers (pure); `call` sends one command, `tails` reads chains back, `bucket` ties them together.
+
+pub mod body;
+pub mod encode;
+pub mod outcome;
+pub mod retry;
