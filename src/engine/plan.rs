@@ -36,6 +36,8 @@ pub struct Delta {
     /// Slowly changing tags as a BSON document; of an insert only.
     pub meta: Option<Arc<[u8]>>,
     pub samples: Samples,
+    /// Names of the fields that the samples' stats are of, in their order.
+    pub stats: Arc<[Box<str>]>,
 }
 
 /// A record or reading that can never be stored as it is.
