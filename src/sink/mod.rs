@@ -2,6 +2,7 @@
 //! answers (pure); `call` sends one command, `tails` reads chains back, `bucket` ties them together.
 
 pub mod body;
+pub mod dead;
 pub mod encode;
 pub mod outcome;
 pub mod retry;
