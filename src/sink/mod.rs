@@ -6,3 +6,8 @@ pub mod dead;
 pub mod encode;
 pub mod outcome;
 pub mod retry;
+
+#[cfg(feature = "service")]
+pub mod call;
+#[cfg(feature = "service")]
+pub mod reply;
