@@ -3,6 +3,7 @@
 //! A record's way: `source` (poll thread) -> `shard` (`decode`, then `engine`) -> `sink` (writer) and back as a report.
 
 pub mod config;
+pub mod crash;
 pub mod decode;
 pub mod engine;
 pub mod record;

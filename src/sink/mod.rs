@@ -3,7 +3,13 @@
 //! offsets are covered.
 
 pub mod body;
+pub mod dead;
 pub mod encode;
 pub mod ledger;
 pub mod outcome;
 pub mod retry;
+
+#[cfg(feature = "service")]
+pub mod call;
+#[cfg(feature = "service")]
+pub mod reply;

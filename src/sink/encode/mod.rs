@@ -6,6 +6,7 @@
 use super::body::Body;
 use crate::config::{Config, FieldNames};
 use crate::engine::plan::{ChainKey, Delta, Write};
+use crate::engine::samples::FieldStats;
 use crate::record::Position;
 
 #[cfg(test)]
@@ -132,9 +133,10 @@ impl Encoder {
             b.embed_raw(&[&f.meta], meta);
         }
         b.array(&[&f.samples], |b| write_samples(b, delta));
-        if stats_of(delta).next().is_some() {
+        let stats = stats_of(delta);
+        if !stats.is_empty() {
             b.embed(&[&f.stats], |b| {
-                for (name, stats) in stats_of(delta) {
+                for (name, stats) in stats {
                     b.embed(&[name], |b| {
                         b.double(&["min"], stats.min);
                         b.double(&["max"], stats.max);
@@ -174,21 +176,26 @@ impl Encoder {
     fn append(&self, b: &mut Body, delta: &Delta, seal: bool) {
         let f = &self.fields;
         let (first, last) = delta.samples.bounds().expect("an append has samples");
+        let stats = stats_of(delta);
         b.embed(&["$push"], |b| b.embed(&[&f.samples], |b| b.array(&["$each"], |b| write_samples(b, delta))));
         b.embed(&["$inc"], |b| {
             b.int32(&[&f.count], delta.samples.len() as i32);
-            for (name, stats) in stats_of(delta) {
+            for (name, stats) in &stats {
                 b.double(&[&f.stats, ".", name, ".sum"], stats.sum);
                 b.int32(&[&f.stats, ".", name, ".n"], stats.n as i32);
             }
         });
         b.embed(&["$min"], |b| {
             b.date(&[&f.first], first);
-            stats_of(delta).for_each(|(name, stats)| b.double(&[&f.stats, ".", name, ".min"], stats.min));
+            for (name, stats) in &stats {
+                b.double(&[&f.stats, ".", name, ".min"], stats.min);
+            }
         });
         b.embed(&["$max"], |b| {
             b.date(&[&f.last], last);
-            stats_of(delta).for_each(|(name, stats)| b.double(&[&f.stats, ".", name, ".max"], stats.max));
+            for (name, stats) in &stats {
+                b.double(&[&f.stats, ".", name, ".max"], stats.max);
+            }
         });
         let hi = delta.samples.last_pos().expect("an append has samples");
         b.embed(&["$set"], |b| b.int64(&[&f.pos, ".hi"], hi.0));
@@ -226,9 +233,9 @@ fn write_samples(b: &mut Body, delta: &Delta) {
 }
 
 /// Fields with at least one number: NaN and null would stick in `$min`, `$max` and `$inc` for ever.
-fn stats_of(delta: &Delta) -> impl Iterator<Item = (&str, crate::engine::samples::FieldStats)> {
+fn stats_of(delta: &Delta) -> Vec<(&str, FieldStats)> {
     let names = delta.stats.iter().enumerate();
-    names.filter_map(|(j, name)| Some((&**name, delta.samples.stats_of(j)?)))
+    names.filter_map(|(j, name)| Some((&**name, delta.samples.stats_of(j)?))).collect()
 }
 
 /// A little more than the statement will take.
