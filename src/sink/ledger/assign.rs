@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use mongodb::bson::{Bson, Document, doc};
+use mongodb::bson::{Bson, doc};
 
 use super::command::CommandError;
 use super::coverage::{self, Ask, Edit, Recreated, SpanPlan, Warning};
@@ -147,7 +147,7 @@ impl Ledger {
         first.insert("partition", Bson::MinKey);
         let mut last = entry_id(origin);
         last.insert("partition", Bson::MaxKey);
-        let other = doc! { "_id": { "$gte": first, "$lt": last }, "topic_id": { "$nin": [Bson::Null, is.as_str().into()] } };
+        let other = doc! { "_id": { "$gte": first, "$lt": last }, "topic_id": { "$nin": [null, is] } };
         let other = self.commands.find_one(&self.name, other).await?;
         match other.as_ref().and_then(|other| other.get_str("topic_id").ok()) {
             Some(was) => Err(self.recreated(origin, Recreated::TopicId { was: was.to_owned(), is: is.clone() })),

@@ -1,19 +1,16 @@
 //! One command to the server: bounded in time, by majority, its answer reduced to what the ledger needs.
 
-use std::time::Duration;
-
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
-use mongodb::error::ErrorKind;
 
+use crate::sink::call::{CallError, Caller};
+use crate::sink::reply;
 use crate::sink::retry::ErrorClass;
-
-/// How much later than the server the client gives up: a connection into nowhere would otherwise hold it for minutes.
-const MARGIN_MS: u64 = 2_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Commands {
-    db: Database,
+    caller: Caller,
+    database: String,
     timeout_ms: u64,
 }
 
@@ -37,11 +34,11 @@ pub(super) struct Written {
 
 impl Commands {
     pub(super) fn new(db: Database, timeout_ms: u64) -> Self {
-        Self { db, timeout_ms }
+        Self { database: db.name().to_owned(), caller: Caller::new(db, timeout_ms), timeout_ms }
     }
 
     pub(super) fn database(&self) -> &str {
-        self.db.name()
+        &self.database
     }
 
     /// Up to `limit` documents in the order of `_id`, as the majority has them.
@@ -69,7 +66,10 @@ impl Commands {
         let Some(Bson::Array(batch)) = batch else {
             return Err(CommandError::Transient("the server's answer to `find` has no batch".to_owned()));
         };
-        Ok(batch.into_iter().filter_map(|found| if let Bson::Document(found) = found { Some(found) } else { None }).collect())
+        Ok(batch
+            .into_iter()
+            .filter_map(|found| if let Bson::Document(found) = found { Some(found) } else { None })
+            .collect())
     }
 
     pub(super) async fn find_one(&self, collection: &str, filter: Document) -> Result<Option<Document>, CommandError> {
@@ -92,58 +92,39 @@ impl Commands {
 
     async fn run(&self, mut command: Document) -> Result<Document, CommandError> {
         command.insert("maxTimeMS", self.timeout_ms as i64);
-        let db = self.db.clone();
-        // A task of its own: the driver must not be dropped in mid-command. A late effect is harmless, for every write
-        // here is a comparison, an insert under a fixed `_id`, or a `$max`.
-        let task = tokio::spawn(async move { db.run_command(command).await });
-        match tokio::time::timeout(Duration::from_millis(self.timeout_ms + MARGIN_MS), task).await {
-            Ok(Ok(answer)) => answer.map_err(|error| classify(&error)),
-            Ok(Err(panicked)) => Err(CommandError::Transient(panicked.to_string())),
-            Err(_) => Err(CommandError::Transient("no answer from MongoDB in time".to_owned())),
-        }
+        let body = command.to_vec().map_err(|error| CommandError::Permanent(error.to_string()))?;
+        // A late effect is harmless, for every write here is a comparison, an insert under a fixed `_id`, or a `$max`.
+        self.caller.call(body).await.map_err(CommandError::from)
     }
 }
 
-fn classify(error: &mongodb::error::Error) -> CommandError {
-    let message = error.to_string();
-    let permanent = match &*error.kind {
-        ErrorKind::Command(failed) => ErrorClass::of(failed.code) != ErrorClass::Transient,
-        kind => matches!(
-            kind,
-            ErrorKind::Authentication { .. }
-                | ErrorKind::IncompatibleServer { .. }
-                | ErrorKind::InvalidArgument { .. }
-                | ErrorKind::InvalidTlsConfig { .. }
-                | ErrorKind::BsonSerialization(_)
-        ),
-    };
-    if permanent && !error.contains_label("RetryableWriteError") {
-        CommandError::Permanent(message)
-    } else {
-        CommandError::Transient(message)
+impl From<CallError> for CommandError {
+    fn from(error: CallError) -> Self {
+        match &error {
+            CallError::Server { code, .. } if ErrorClass::of(*code) != ErrorClass::Transient => {
+                Self::Permanent(error.to_string())
+            }
+            CallError::Unusable(_) => Self::Permanent(error.to_string()),
+            CallError::Server { .. } | CallError::NoAnswer(_) => Self::Transient(error.to_string()),
+        }
     }
 }
 
 /// An answer with a `writeConcernError` is no answer, whatever its counts say: it may still be rolled back.
 fn written(answer: &Document) -> Result<Written, CommandError> {
-    if let Some(error) = answer.get("writeConcernError") {
-        return Err(CommandError::Transient(format!("not confirmed by the majority: {error}")));
+    let reply = reply::of_write(answer);
+    if let Some(reason) = reply.write_concern_error {
+        return Err(CommandError::Transient(reason));
     }
     let mut duplicate = false;
-    for error in answer.get_array("writeErrors").into_iter().flatten() {
-        let code = error.as_document().and_then(|error| error.get_i32("code").ok()).unwrap_or_default();
-        match ErrorClass::of(code) {
-            ErrorClass::Duplicate => duplicate = true,
+    for error in reply.write_errors {
+        match ErrorClass::of(error.code) {
+            ErrorClass::Duplicate if error.on_id => duplicate = true,
             ErrorClass::Transient => return Err(CommandError::Transient(error.to_string())),
-            ErrorClass::All | ErrorClass::Statement => return Err(CommandError::Permanent(error.to_string())),
+            _ => return Err(CommandError::Permanent(error.to_string())),
         }
     }
-    let n = match answer.get("n") {
-        Some(Bson::Int32(n)) => i64::from(*n),
-        Some(Bson::Int64(n)) => *n,
-        _ => return Err(CommandError::Transient("the server's answer to a write has no count".to_owned())),
-    };
-    Ok(Written { n, duplicate })
+    Ok(Written { n: reply.n, duplicate })
 }
 
 #[cfg(test)]
@@ -162,9 +143,10 @@ mod tests {
         };
         check(doc! { "ok": 1, "n": 2 }, "2 false");
         check(doc! { "ok": 1, "n": 0, "writeErrors": [{ "index": 0, "code": 11_000 }] }, "0 true");
+        let foreign = doc! { "index": 0, "code": 11_000, "keyPattern": { "version": 1 } };
+        check(doc! { "ok": 1, "n": 0, "writeErrors": [foreign] }, "permanent");
         check(doc! { "ok": 1, "n": 1, "writeConcernError": { "code": 64 } }, "transient");
         check(doc! { "ok": 1, "n": 0, "writeErrors": [{ "index": 0, "code": 112 }] }, "transient");
         check(doc! { "ok": 1, "n": 0, "writeErrors": [{ "index": 0, "code": 13 }] }, "permanent");
-        check(doc! { "ok": 1 }, "transient");
     }
 }

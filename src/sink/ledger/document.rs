@@ -140,12 +140,12 @@ mod tests {
     fn entries_round_trip() {
         let closed = Stream { next: 5, ..Stream::new(StreamId(1), 0, Some(10), "a") };
         let live = Stream { next: 12, reserved: 20, ..Stream::new(StreamId(i64::MAX), 10, None, "b") };
-        let entry = Entry { version: 4, topic_id: Some("t".into()), streams: vec![closed, live], lost: vec![2..3] };
+        let entry = Entry { version: 4, topic_id: Some("t".into()), streams: vec![closed, live], lost: vec![2..3, 4..9] };
         let document = doc! {
             "version": 4,
             "topic_id": "t",
             "streams": entry.streams.iter().map(stream_document).collect::<Vec<_>>(),
-            "lost": [{ "from": 2_i64, "to": 3_i64 }],
+            "lost": [{ "from": 2_i64, "to": 3_i64 }, { "from": 4, "to": 9 }],
         };
         assert_eq!(parse_entry(&document), Ok(entry));
     }

@@ -86,10 +86,9 @@ mod tests {
     use super::*;
 
     fn check(streams: &[(i64, Option<i64>, i64)], expected: Option<&str>) {
-        let streams = (1..).zip(streams).map(|(id, &(from, to, next))| Stream {
-            next,
-            ..Stream::new(StreamId(id), from, to, "a")
-        });
+        let streams = (1..)
+            .zip(streams)
+            .map(|(id, &(from, to, next))| Stream { next, ..Stream::new(StreamId(id), from, to, "a") });
         let entry = Entry { streams: streams.collect(), ..Entry::default() };
         assert_eq!(entry.check().err().as_deref(), expected);
     }

@@ -33,15 +33,19 @@ impl Ledger {
                 }
                 Err(CommandError::Transient(reason)) => reason,
             };
-            tracing::warn!(ledger = self.name, tries = backoff.n_tries() + 1, reason, "ledger not settled, trying again");
+            tracing::warn!(
+                ledger = self.name,
+                tries = backoff.n_tries() + 1,
+                reason,
+                "ledger not settled, trying again"
+            );
             pause(&mut backoff).await;
         }
     }
 
     /// `None`: some mark is neither in force nor ruled out.
     async fn try_settle(&self, ask: &LedgerAsk) -> Result<Option<LedgerAnswer>, CommandError> {
-        let statements: Vec<_> =
-            ask.reserve.iter().map(reserve).chain(ask.advance.iter().map(advance)).collect();
+        let statements: Vec<_> = ask.reserve.iter().map(reserve).chain(ask.advance.iter().map(advance)).collect();
         let n_sent = statements.len() as i64;
         if n_sent == 0 || self.commands.update(&self.name, statements).await?.n == n_sent {
             let LedgerAsk { reserve, advance } = ask.clone();

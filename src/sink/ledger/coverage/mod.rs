@@ -220,9 +220,8 @@ fn wanted(streams: &[Stream], start: Option<i64>) -> Vec<usize> {
     let is_wanted = |i: usize| {
         let stream = &streams[i];
         // What a change of contract left over stays wanted even if somebody moved the commit just past it.
-        let is_rest = streams
-            .get(i + 1)
-            .is_some_and(|right| stream.to == Some(right.from) && stream.contract != right.contract);
+        let is_rest =
+            streams.get(i + 1).is_some_and(|right| stream.to == Some(right.from) && stream.contract != right.contract);
         stream.is_unfinished() && (is_rest || start.is_none_or(|start| stream.reaches_past(start)))
     };
     (0..streams.len()).filter(|&i| is_wanted(i)).collect()

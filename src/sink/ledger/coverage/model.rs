@@ -189,7 +189,8 @@ impl World {
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let commit = prop_oneof![6 => Just(Commit::Kept), 1 => Just(Commit::Expired), 1 => (0..60_i64).prop_map(Commit::Moved)];
+    let commit =
+        prop_oneof![6 => Just(Commit::Kept), 1 => Just(Commit::Expired), 1 => (0..60_i64).prop_map(Commit::Moved)];
     let op = prop_oneof![
         3 => (commit, 0..3_usize).prop_map(|(commit, contract)| Op::Start { commit, contract }),
         8 => (prop_oneof![4 => Just(0), 1 => 0..4_usize], 1..9_i64, any::<bool>())

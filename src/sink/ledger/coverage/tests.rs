@@ -37,7 +37,7 @@ fn unknown_partition_starts_at_the_commit_else_at_the_first_record() {
     assert!(check(&[], &low, &[(100, 7, None)]).warnings.is_empty());
     assert!(check(&[], &ask(Some(40)), &[(100, 40, None)]).warnings.is_empty());
     let decision = check(&[], &Ask { low: 7, ..ask(Some(5)) }, &[(100, 7, None)]);
-    assert_eq!(decision.edit.expect("new entry").lost, vec![5..7]);
+    assert_eq!(decision.edit.expect("new entry").lost, [5..7]);
     let decision = check(&[], &Ask { low: 7, ..ask(Some(1_001)) }, &[(100, 7, None)]);
     assert_eq!(decision.warnings, vec![Warning::CommitPastEnd { committed: 1_001, high: 1_000 }]);
 }
@@ -77,7 +77,7 @@ fn commit_past_next_is_not_obeyed() {
 #[test]
 fn another_contract_closes_the_live_stream_at_what_is_reserved() {
     let live = Stream { reserved: 80, ..stream(1, 0, None, 50, "old") };
-    let decision = check(&[live.clone()], &ask(Some(50)), &[(1, 50, Some(80)), (100, 80, None)]);
+    let decision = check(std::slice::from_ref(&live), &ask(Some(50)), &[(1, 50, Some(80)), (100, 80, None)]);
     let contracts: Vec<_> = decision.spans.iter().map(|span| &*span.contract).collect();
     assert_eq!(contracts, ["old", "a"]);
     assert_eq!(decision.warnings, vec![Warning::ContractChanged { to: 80, rest: 50..80 }]);
@@ -110,7 +110,7 @@ fn retention_is_noted_once_and_the_same_stream_goes_on() {
     let late = Ask { low: 70, ..ask(Some(50)) };
     let decision = check(&[stream(1, 0, None, 50, "a")], &late, &[(1, 70, None)]);
     let edit = decision.edit.expect("notes the loss");
-    assert_eq!((&edit.lost, &decision.warnings), (&vec![50..70], &vec![Warning::Lost(50..70)]));
+    assert_eq!((edit.lost.as_slice(), decision.warnings), (&[50..70][..], vec![Warning::Lost(50..70)]));
     assert_eq!(check(&edit.streams, &late, &[(1, 70, None)]).edit, None);
     // A rest that is gone as a whole is no span any more.
     let closed = [stream(1, 0, Some(60), 50, "a"), stream(2, 60, None, 60, "a")];
@@ -147,4 +147,3 @@ fn taken_ids_are_drawn_again() {
     let decision = decide(Some(&entry), &ask(None), || StreamId(draws.next().expect("enough ids")));
     assert_eq!(decision.expect("not recreated").spans[0].stream, StreamId(2));
 }
-
