@@ -1,16 +1,14 @@
-//! The ledger against a real MongoDB: who may open it, and what its readers are handed.
+//! The ledger on a real server: who may open it, and what its readers are handed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Client, Database};
-use sakia::config::{
-    Bucket, Config, Contract, DecoderTable, FieldNames, Flow, Kafka, Mongo, Plausible, Secret, Storage, Telemetry,
-    TimestampFormat,
-};
+use sakia::config::{Config, Contract};
 use sakia::engine::plan::{LedgerAsk, StreamMark};
-use sakia::record::{Assignment, Origin, Position, StreamId, Window};
+use sakia::record::{Assignment, Origin, Position, StreamId};
 use sakia::sink::ledger::coverage::Warning;
 use sakia::sink::ledger::{AssignError, Handed, Ledger, OpenError, PartitionAsk, Refusal};
 
@@ -25,93 +23,29 @@ async fn database() -> Database {
     db
 }
 
-fn config(db: &Database) -> Config {
-    let name = str::to_owned;
-    Config {
-        kafka: Kafka { brokers: name(""), group: name("g"), topics: vec![name("t")], options: [].into() },
-        mongo: Mongo {
-            uri: Secret(name("")),
-            database: db.name().to_owned(),
-            collection: name("readings"),
-            connections: 4,
-            write_timeout_ms: 10_000,
-        },
-        bucket: Bucket {
-            window: Window { length_ms: 86_400_000, offset_ms: 0 },
-            max_samples: 200,
-            target_bytes: 65_536,
-            max_sample_bytes: 1 << 20,
-            min_fill: 50,
-            flush_age_ms: 10_000,
-            flush_samples: 50,
-        },
-        fields: field_names(),
-        flow: Flow {
-            memory_budget_bytes: 1 << 28,
-            shards: 1,
-            inflight_plans: 2,
-            plan_statements: 100,
-            drain_timeout_ms: 10_000,
-        },
-        decoders: vec![contract("v").decoder],
-        plausible: Plausible { past_ms: 0, future_ms: 0 },
-        storage: Storage { compressor: name("snappy"), leaf_page_max: None, ttl_days: None, wildcard_index: None },
-        telemetry: Telemetry { listen: None },
-    }
-}
-
-fn field_names() -> FieldNames {
-    let name = str::to_owned;
-    FieldNames {
-        deviceid: name("deviceid"),
-        date: name("date"),
-        first: name("first"),
-        last: name("last"),
-        count: name("count"),
-        open: name("open"),
-        meta: name("meta"),
-        samples: name("samples"),
-        time: name("time"),
-        info: name("info"),
-        stats: name("stats"),
-        schema: name("schema"),
-        src: name("src"),
-        pos: name("pos"),
-    }
-}
-
 /// Contracts differ by where the fields are.
+fn config(database: &str, fields_path: &str) -> Config {
+    let text = format!(
+        r#"
+        kafka.brokers = "localhost:9092"
+        mongo = {{ uri = "mongodb://localhost", database = "{database}", collection = "readings" }}
+        [[decoder]]
+        topics = ["t"]
+        device_path = "@key"
+        timestamp_path = "ts"
+        timestamp_format = "unix_ms"
+        fields_path = "{fields_path}"
+        "#
+    );
+    Config::from_toml(&text).expect("a valid configuration")
+}
+
 fn contract(fields_path: &str) -> Contract {
-    Contract {
-        decoder_version: 1,
-        decoder: DecoderTable {
-            name: "d".to_owned(),
-            topics: vec!["t".to_owned()],
-            device_path: vec!["@key".to_owned()],
-            timestamp_path: vec!["ts".to_owned()],
-            timestamp_format: vec![TimestampFormat::UnixMs],
-            timestamp_missing_kafka: false,
-            fields_path: fields_path.to_owned(),
-            include: vec![],
-            exclude: vec![],
-            meta: vec![],
-            stats: vec![],
-            explode: None,
-        },
-        window_length_ms: 86_400_000,
-        window_offset_ms: 0,
-        plausible_past_ms: 1,
-        plausible_future_ms: 1,
-        max_readings: 65_536,
-        max_sample_bytes: 1 << 20,
-        isolation_level: "read_committed".to_owned(),
-        time_name: "time".to_owned(),
-        info_name: "info".to_owned(),
-    }
+    config("any", fields_path).contract_for("t").expect("the topic has a decoder")
 }
 
 async fn open(db: &Database) -> Result<Ledger, OpenError> {
-    Ledger::open(db.clone(), &config(db), "cluster".to_owned()).await
+    Ledger::open(db.clone(), &config(db.name(), "v"), "cluster".to_owned()).await
 }
 
 fn ask(committed: Option<i64>) -> PartitionAsk {
@@ -178,7 +112,7 @@ async fn the_header_is_made_once_and_compared_ever_after() {
     one.and(two).expect("opened");
     open(&db).await.expect("opened again");
 
-    let mut other = config(&db);
+    let mut other = config(db.name(), "v");
     other.fields.pos = "p".to_owned();
     let error = Ledger::open(db.clone(), &other, "cluster".to_owned()).await.expect_err("other names");
     assert!(error.to_string().contains(r#"pos is "pos" there, "p" here"#), "{error}");
@@ -231,8 +165,7 @@ async fn readers_that_start_at_once_share_one_stream() {
     for partition in 0..10 {
         let ask = PartitionAsk { partition, ..ask(None) };
         let contract = contract("v");
-        let (one, two) =
-            tokio::join!(assign(&ledgers[0], &ask, &contract), assign(&ledgers[1], &ask, &contract));
+        let (one, two) = tokio::join!(assign(&ledgers[0], &ask, &contract), assign(&ledgers[1], &ask, &contract));
         assert_eq!(one.assigned.spans, two.assigned.spans);
     }
     assert_eq!(entries(&db).await.len(), 10);
@@ -269,7 +202,9 @@ async fn nothing_reserved_while_a_stream_is_closed_lies_past_its_end() {
         let (ledger, old) = (ledger.clone(), old.clone());
         async move {
             let mut confirmed = 0;
+            let mut pace = tokio::time::interval(Duration::from_millis(20));
             for upto in 1.. {
+                pace.tick().await;
                 let answer = ledger.settle(&reserve(mark(&old, 0, upto))).await.expect("not stopped");
                 match answer.closed.first() {
                     Some(closed) => return (confirmed, closed.upto),
@@ -284,7 +219,12 @@ async fn nothing_reserved_while_a_stream_is_closed_lies_past_its_end() {
         .as_document()
         .is_some_and(|stream| stream.get_i64("reserved").unwrap_or(0) < 20)
     {}
-    let new = assign(&ledger, &ask(None), &contract("new")).await;
+    let new = loop {
+        match ledger.assign(&ask(None), Assignment(2), &contract("new")).await {
+            Err(AssignError::Unavailable(_)) => {}
+            handed => break handed.expect("handed over"),
+        }
+    };
     let (confirmed, to) = writer.await.expect("the writer ends");
     assert_eq!(spans(&new).last(), Some(&(to, None, to)));
     assert!(confirmed <= to, "reserved up to {confirmed}, closed at {to}");

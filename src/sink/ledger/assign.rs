@@ -102,7 +102,7 @@ impl Ledger {
             Err(why) => return Err(self.recreated(&origin, why)),
         };
         // Before anything is changed: a reader that cannot finish the old must not close it either.
-        let contracts = self.contracts(&origin, &decision.spans, contract, &fingerprint).await?;
+        let contracts = self.contracts_of(&origin, &decision.spans, contract, &fingerprint).await?;
         if let Some(edit) = &decision.edit {
             self.store_contract(contract, &fingerprint).await?;
             if !self.swap(&origin, found.as_ref(), edit).await? {
@@ -168,7 +168,7 @@ impl Ledger {
         Refusal::Recreated { topic: origin.topic.clone(), partition: origin.partition, why }.into()
     }
 
-    async fn contracts(
+    async fn contracts_of(
         &self,
         origin: &Origin,
         spans: &[SpanPlan],
@@ -201,10 +201,16 @@ impl Ledger {
         Ok(Arc::new(parsed))
     }
 
-    /// The text first: a stream whose contract nobody can read could never be finished.
+    /// The text first: a stream whose contract nobody can read could never be finished. Once a process is enough, and
+    /// keeps the time short between the read of an entry and its comparison.
     async fn store_contract(&self, contract: &Contract, fingerprint: &str) -> Result<(), CommandError> {
+        if self.contracts.lock().unwrap_or_else(PoisonError::into_inner).contains(fingerprint) {
+            return Ok(());
+        }
         let document = doc! { "_id": contract_id(fingerprint), "text": contract.text() };
-        self.commands.insert(&self.name, document).await.map(drop)
+        self.commands.insert(&self.name, document).await?;
+        self.contracts.lock().unwrap_or_else(PoisonError::into_inner).insert(fingerprint.to_owned());
+        Ok(())
     }
 
     /// Puts `edit` in force if nothing has changed since `found` was read. Also makes the entry: version 0 matches none,

@@ -140,7 +140,8 @@ mod tests {
     fn entries_round_trip() {
         let closed = Stream { next: 5, ..Stream::new(StreamId(1), 0, Some(10), "a") };
         let live = Stream { next: 12, reserved: 20, ..Stream::new(StreamId(i64::MAX), 10, None, "b") };
-        let entry = Entry { version: 4, topic_id: Some("t".into()), streams: vec![closed, live], lost: vec![2..3, 4..9] };
+        let entry =
+            Entry { version: 4, topic_id: Some("t".into()), streams: vec![closed, live], lost: vec![2..3, 4..9] };
         let document = doc! {
             "version": 4,
             "topic_id": "t",

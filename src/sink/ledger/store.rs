@@ -1,6 +1,6 @@
 //! Opens the ledger of a readings collection, and refuses one that is not its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub struct Ledger {
     pub(super) stop: watch::Sender<bool>,
     /// Per partition the `next` that a high watermark once fell short of: see `assign`.
     pub(super) suspects: Mutex<BTreeMap<Origin, i64>>,
+    /// Fingerprints of the contracts whose text this process has stored.
+    pub(super) contracts: Mutex<BTreeSet<String>>,
     random: Mutex<fastrand::Rng>,
 }
 
@@ -45,6 +47,7 @@ impl Ledger {
             cluster,
             stop: watch::Sender::new(false),
             suspects: Mutex::default(),
+            contracts: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(entropy)),
         };
         let namespace = format!("{}.{collection}", ledger.commands.database());
