@@ -272,8 +272,7 @@ impl World {
         let alive: Vec<usize> = self.live().map(|n| n.id).collect();
         if let Some(id) = self.rng.choice(&alive).copied() {
             let deadline = self.now.after(self.rng.u64(0..60));
-            let revoked =
-                Input::Revoked { assignments: vec![crate::node::ASSIGNMENT], deadline, flush: self.rng.bool() };
+            let revoked = Input::Revoked { assignments: vec![crate::node::ASSIGNMENT], deadline, flush: self.rng.bool() };
             self.nodes[id].engine.handle(self.now, revoked);
             self.restart();
         }
