@@ -46,15 +46,9 @@ pub(super) fn read(r: &mut Reader<'_>) -> Option<Vec<DecoderTable>> {
         r.known(&format!("decoder.*.{key}"));
     }
     r.known("decoder");
-    let n_tables = match r.raw.find("decoder") {
-        None => 0,
-        Some(value) => match value.as_array() {
-            Some(tables) => tables.len(),
-            None => {
-                r.problem("decoder", "is not a list of tables; it is written as [[decoder]]");
-                return None;
-            }
-        },
+    let Some(n_tables) = r.raw.find("decoder").map_or(Some(0), |value| value.as_array().map(<[_]>::len)) else {
+        r.problem("decoder", "is not a list of tables; it is written as [[decoder]]");
+        return None;
     };
     if n_tables == 0 {
         r.required("decoder", MISSING);

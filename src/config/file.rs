@@ -47,7 +47,7 @@ impl Walk<'_> {
             table @ DeValue::Table(_) if path.as_slice() == ["decoder"] => self.layer.set(path, to_value(table), place),
             // A table is the sum of its keys; an empty one is still looked at for a misspelt name.
             DeValue::Table(table) if !table.is_empty() => self.table(table, path),
-            DeValue::Table(_) => self.layer.mention(path, place),
+            DeValue::Table(_) => self.layer.mention_section(path, place),
             DeValue::Array(items) => {
                 self.layer.set(path, to_value(value.get_ref()), place);
                 for (i, item) in items.iter().enumerate() {

@@ -28,13 +28,21 @@ pub struct Flag {
     pub value: String,
 }
 
+/// A key as typed, whether it exists or not.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) path: Vec<String>,
+    /// A table without keys of its own.
+    pub(super) is_section: bool,
+}
+
 /// One layer.
 #[derive(Clone, Debug, Default)]
-pub struct Layer {
+pub(super) struct Layer {
     name: &'static str,
     values: Dict,
     /// Every key that is set, those too that no section holds.
-    keys: Vec<Vec<String>>,
+    keys: Vec<Key>,
     places: Arc<BTreeMap<Vec<String>, String>>,
 }
 
@@ -64,14 +72,22 @@ impl Layer {
         dict.insert(key.clone(), value);
     }
 
-    /// Notes that a key is set at `place`, without a value of its own.
+    /// Notes that a key stands at `place`; its value is part of another key's.
     pub(super) fn mention(&mut self, path: &[String], place: &str) {
-        let path = in_one_piece(path);
-        Arc::make_mut(&mut self.places).insert(path.clone(), place.to_owned());
-        self.keys.push(path);
+        self.note(path, place, false);
     }
 
-    pub(super) fn keys(&self) -> &[Vec<String>] {
+    pub(super) fn mention_section(&mut self, path: &[String], place: &str) {
+        self.note(path, place, true);
+    }
+
+    fn note(&mut self, path: &[String], place: &str, is_section: bool) {
+        let path = in_one_piece(path);
+        Arc::make_mut(&mut self.places).insert(path.clone(), place.to_owned());
+        self.keys.push(Key { path, is_section });
+    }
+
+    pub(super) fn keys(&self) -> &[Key] {
         &self.keys
     }
 

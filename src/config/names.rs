@@ -1,4 +1,4 @@
-//! Which names MongoDB objects and stored fields may have, and Kafka topics.
+//! Which names databases, collections, stored fields and topics may have.
 
 /// Longest name of a database or collection; what sakia appends to a collection's name counts.
 const MAX_NAME: usize = 64;

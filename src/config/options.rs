@@ -35,7 +35,7 @@ const KAFKA_OWNED: [(&[&str], &str); 12] = [
     (&["statistics.interval.ms"], "is set by sakia: lag and memory figures come from the statistics"),
 ];
 
-/// Options of the connection string; MongoDB compares them without regard to case.
+/// Options of the connection string; the driver compares them without regard to case.
 const MONGO_OWNED: [(&[&str], &str); 5] = [
     (
         &["w", "j", "journal", "wtimeout", "wtimeoutms", "safe"],

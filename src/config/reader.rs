@@ -141,17 +141,12 @@ impl<'a> Reader<'a> {
         self.known.insert(pattern(path));
     }
 
-    /// All keys that exist, those of decoders as `decoder.*.name`.
-    pub(super) fn known_keys(&self) -> &BTreeSet<String> {
-        &self.known
-    }
-
     /// Call after everything has been read: what is set and was never read does not exist.
     pub(super) fn finish(mut self) -> Result<Vec<Entry>, Problems> {
         for layer in self.raw.typed_layers() {
             for key in layer.keys() {
-                let path = key.join(".");
-                if let Some(message) = self.unknown(key, &pattern(&path), layer.is_environment()) {
+                let path = key.path.join(".");
+                if let Some(message) = self.unknown(&path, key.is_section, layer.is_environment()) {
                     self.problems.push(Problem { place: layer.place(&path), key: shown(&path), message });
                 }
             }
@@ -159,17 +154,16 @@ impl<'a> Reader<'a> {
         if self.problems.is_empty() { Ok(self.entries) } else { Err(Problems(self.problems)) }
     }
 
-    fn unknown(&self, key: &[String], path: &str, is_environment: bool) -> Option<String> {
-        if self.known.contains(path) || path.starts_with("kafka.options.") {
+    fn unknown(&self, path: &str, is_section: bool, is_environment: bool) -> Option<String> {
+        let path = pattern(path);
+        if self.known.contains(&path) || path.starts_with("kafka.options.") {
             return None;
         }
-        if self.known.iter().any(|known| known.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'))) {
-            // An empty section is no mistake; a value in its place is.
-            let is_value = key.len() == 1 && self.raw.find(path).is_none_or(|v| v.as_dict().is_none());
-            let is_section = key.len() == 1 && !is_environment && !is_value;
+        let is_above = |known: &String| known.strip_prefix(&path).is_some_and(|rest| rest.starts_with('.'));
+        if self.known.iter().any(is_above) {
             return (!is_section).then(|| format!("is a section, not a key; it is written as [{path}]"));
         }
-        let hint = self.nearest(path).map(|near| {
+        let hint = self.nearest(&path).map(|near| {
             let variable = if is_environment { format!(" ({})", layers::variable_of_key(near)) } else { String::new() };
             format!("; did you mean {}{variable}?", shown(near))
         });

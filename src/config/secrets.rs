@@ -7,9 +7,8 @@ pub(super) fn is_secret_option(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     // `ssl.key.pem` and its kin hold the key itself, `ssl.key.location` only the way to it. The configuration of the
     // OAUTHBEARER login is free text that holds credentials.
-    name.ends_with(".pem")
-        || name == "sasl.oauthbearer.config"
-        || ["password", "secret"].iter().any(|s| name.contains(s))
+    let holds_key = name.split('.').next_back() == Some("pem");
+    holds_key || name == "sasl.oauthbearer.config" || ["password", "secret"].iter().any(|s| name.contains(s))
 }
 
 /// The connection string without its password and without secret options.

@@ -52,7 +52,8 @@ pub(super) fn show_duration(ms: i64) -> String {
 }
 
 pub(super) fn show_size(bytes: u64) -> String {
-    let (unit, length) = SIZES.into_iter().find(|(_, length)| bytes != 0 && bytes % length == 0).unwrap_or(("B", 1));
+    let (unit, length) =
+        SIZES.into_iter().find(|(_, length)| bytes != 0 && bytes.is_multiple_of(*length)).unwrap_or(("B", 1));
     format!("{}{unit}", bytes / length)
 }
 

@@ -12,7 +12,9 @@ use mongodb::bson::{Document, RawDocumentBuf};
 use mongodb::error::{Error, ErrorKind, RETRYABLE_ERROR, RETRYABLE_WRITE_ERROR};
 use tokio::sync::Semaphore;
 
+use super::counts::{SinkCounts, add};
 use super::outcome::{Answer, judge_failure};
+use super::retry::Backoff;
 
 /// The server's own deadline (`maxTimeMS`, `wtimeout`) comes first; only a server or path that is silent reaches ours.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -25,7 +27,9 @@ pub struct Caller {
     db: Database,
     deadline: Duration,
     permits: Arc<Semaphore>,
-    n_abandoned: Arc<AtomicU64>,
+    counts: Arc<SinkCounts>,
+    /// Another one a command, from another start a process: retries of many writers must not fall together.
+    backoff_seed: Arc<AtomicU64>,
 }
 
 /// Why a command has no reply.
@@ -49,7 +53,8 @@ impl Caller {
             db,
             deadline: Duration::from_millis(timeout_ms) + MARGIN,
             permits: Arc::new(Semaphore::new(MAX_CALLS)),
-            n_abandoned: Arc::default(),
+            counts: Arc::default(),
+            backoff_seed: Arc::new(AtomicU64::new(fastrand::u64(..))),
         }
     }
 
@@ -57,9 +62,11 @@ impl Caller {
     pub async fn call(&self, body: Vec<u8>) -> Result<Document, CallError> {
         let body = RawDocumentBuf::from_bytes(body).expect("invariant: bodies are whole documents");
         let permit = Arc::clone(&self.permits).acquire_owned().await.expect("invariant: never closed");
-        let db = self.db.clone();
+        let (db, counts, n_bytes) = (self.db.clone(), Arc::clone(&self.counts), body.as_bytes().len() as u64);
+        counts.body_bytes.fetch_add(n_bytes, Ordering::Relaxed);
         let task = tokio::spawn(async move {
             let reply = db.run_raw_command(body).await;
+            counts.body_bytes.fetch_sub(n_bytes, Ordering::Relaxed);
             drop(permit);
             reply
         });
@@ -67,15 +74,27 @@ impl Caller {
             Ok(Ok(reply)) => reply.map_err(|error| CallError::from(&error)),
             Ok(Err(error)) => Err(CallError::NoAnswer(format!("the call ended early: {error}"))),
             Err(_) => {
-                self.n_abandoned.fetch_add(1, Ordering::Relaxed);
+                add(&self.counts.abandoned, 1);
                 Err(CallError::NoAnswer(format!("no answer within {} s", self.deadline.as_secs())))
             }
         }
     }
 
-    /// Calls left behind since the start.
-    pub fn n_abandoned(&self) -> u64 {
-        self.n_abandoned.load(Ordering::Relaxed)
+    pub fn counts(&self) -> &Arc<SinkCounts> {
+        &self.counts
+    }
+
+    /// Delays for the tries of one command.
+    pub fn backoff(&self) -> Backoff {
+        Backoff::new(self.backoff_seed.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Waits before the same statements are sent again.
+    pub async fn pause(&self, backoff: &mut Backoff, reason: &str) {
+        add(&self.counts.resends, 1);
+        let wait_ms = backoff.next_ms();
+        tracing::warn!(reason, tries = backoff.n_tries(), wait_ms, "no answer from the store, trying again");
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
     }
 }
 

@@ -2,3 +2,5 @@
 #![cfg(feature = "service")]
 
 mod ledger;
+mod proxy;
+mod sink;

@@ -8,7 +8,7 @@ use figment::{Figment, Profile};
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 
-use super::super::layers::Layer;
+use super::super::layers::{Layer, find};
 use super::*;
 
 #[test]
@@ -125,7 +125,7 @@ proptest! {
         for (key, value) in flat {
             let found = match key.strip_prefix("kafka.options.") {
                 Some(option) => tree["kafka"].as_dict().and_then(|k| k["options"].as_dict()).map(|o| o[option].clone()),
-                None => super::super::layers::find(&tree.clone().into(), key).cloned(),
+                None => find(&tree.clone().into(), key).cloned(),
             };
             prop_assert_eq!(found.and_then(|v| v.to_u128()), Some(u128::from(value)), "{}", key);
         }

@@ -115,7 +115,7 @@ fn keys_owe_each_other() {
         ("[fields]\nmeta = \"a.b\"", ["sakia.toml:2: fields.meta", "path or an operator"]),
         ("[fields]\ndate = \"_id\"", ["sakia.toml:2: fields.date", "key"]),
         ("[storage]\nttl = \"1d\"", ["sakia.toml:2", "longer than bucket.window"]),
-        ("[storage]\nttl = \"36h\"", ["sakia.toml:2", "whole days"]),
+        ("[storage]\nttl = \"60h\"", ["sakia.toml:2", "whole days"]),
         ("[storage]\nwildcard_index = \"samples.info\"", ["sakia.toml:2", "changes with every append"]),
         ("[storage]\ncompressor = \"lz4\"", ["sakia.toml:2", "none, snappy, zlib, zstd"]),
         ("[telemetry]\nlisten = \"9464\"", ["sakia.toml:2", "0.0.0.0:9464"]),

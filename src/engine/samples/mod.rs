@@ -113,6 +113,16 @@ impl Samples {
         self.positions[self.n_gone..].last().copied()
     }
 
+    /// How many lie below `pos`.
+    pub fn n_below(&self, pos: Position) -> usize {
+        self.positions[self.n_gone..].partition_point(|p| *p < pos)
+    }
+
+    /// Numbers a sample.
+    pub fn n_stats(&self) -> usize {
+        self.n_stats
+    }
+
     /// Least and greatest event time.
     pub fn bounds(&self) -> Option<(EventTime, EventTime)> {
         let times = &self.times[self.n_gone..];
