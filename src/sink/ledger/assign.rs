@@ -260,5 +260,6 @@ fn span(plan: &SpanPlan, contract: &Contract) -> Span {
         to: plan.to,
         reserved: plan.reserved,
         window: Window { length_ms: contract.window_length_ms, offset_ms: contract.window_offset_ms },
+        stats: contract.decoder.stats.iter().map(|name| name.as_str().into()).collect(),
     }
 }
