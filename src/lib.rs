@@ -4,7 +4,9 @@
 
 pub mod clock;
 pub mod config;
+pub mod crash;
 pub mod decode;
 pub mod engine;
 pub mod record;
+pub mod sink;
 pub mod telemetry;
