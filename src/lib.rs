@@ -8,5 +8,8 @@ pub mod crash;
 pub mod decode;
 pub mod engine;
 pub mod record;
+#[cfg(feature = "service")]
+pub mod shard;
 pub mod sink;
+pub mod source;
 pub mod telemetry;
