@@ -2,7 +2,9 @@
 //!
 //! A record's way: `source` (poll thread) -> `shard` (`decode`, then `engine`) -> `sink` (writer) and back as a report.
 
+pub mod clock;
 pub mod config;
 pub mod decode;
 pub mod engine;
 pub mod record;
+pub mod source;
