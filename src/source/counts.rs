@@ -31,9 +31,19 @@ pub struct SourceCounts {
     /// When the poll thread was last seen at work, milliseconds since the start.
     pub seen: AtomicU64,
     partitions: Mutex<Vec<PartitionFigures>>,
+    halts: Mutex<Vec<Halt>>,
 }
 
-/// One held partition.
+/// A held partition that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halt {
+    pub topic: Arc<str>,
+    pub partition: i32,
+    /// What is wrong, where, and which command mends it.
+    pub reason: String,
+}
+
+/// A held partition that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionFigures {
     pub topic: Arc<str>,
@@ -51,8 +61,14 @@ impl SourceCounts {
         self.partitions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set_partitions(&self, figures: Vec<PartitionFigures>) {
+    /// Why this process is not ready, as far as the source goes; empty = it is.
+    pub fn halts(&self) -> Vec<Halt> {
+        self.halts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_partitions(&self, figures: Vec<PartitionFigures>, halts: Vec<Halt>) {
         *self.partitions.lock().unwrap_or_else(PoisonError::into_inner) = figures;
+        *self.halts.lock().unwrap_or_else(PoisonError::into_inner) = halts;
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::record::Tick;
 
-/// What librdkafka keeps beside each queued record's own bytes: an operation of its own. Measured: 4.10 of
-/// rdkafka-sys, x86-64, 100-byte records, resident memory a queued record less its bytes.
+/// What librdkafka keeps beside each queued record's own bytes: an operation of its own. Measured as resident memory
+/// of a million queued records less their bytes: 335 (rdkafka-sys 4.10, x86-64), and some room for the allocator.
 pub const RECORD_OVERHEAD_BYTES: u64 = 400;
 
-/// A compressed response of small records becomes this many times its size once unpacked and queued: JSON under zstd
-/// shrinks about 6 times, and 100-byte records carry four times their size in overhead.
+/// A compressed response of small records becomes up to this many times its size once unpacked and queued: 100-byte
+/// records carry four times their size in overhead, and JSON under zstd shrinks 3 to 8 times. Measured: 12 times for
+/// 91-byte readings with random digits.
 const EXPANSION: u64 = 32;
 
 /// The broker's default for the largest record; librdkafka refuses a smaller `fetch.max.bytes`.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::TopicPartitionList;
@@ -47,7 +47,8 @@ pub fn client_config(kafka: &Kafka, memory_budget_bytes: u64) -> ClientConfig {
     config.set("enable.partition.eof", "false");
     config.set("auto.offset.reset", "error");
     config.set("isolation.level", "read_committed");
-    // With the newer group protocol the brokers choose the assignor, and naming one is an error.
+    // Assignments are taken up and given up one by one, which the older assignors do not allow. With the newer group
+    // protocol they always are; there the brokers choose the assignor, and naming one is an error.
     if config.get("group.protocol") != Some("consumer") {
         config.set("partition.assignment.strategy", "cooperative-sticky");
     }
@@ -68,6 +69,7 @@ pub(super) fn max_poll_interval_ms(kafka: &Kafka) -> u64 {
 pub fn cluster_id(kafka: &Kafka, timeout: Duration) -> Result<String, SourceError> {
     let mut config = client_config(kafka, 0);
     config.remove("group.id");
+    config.set("statistics.interval.ms", "0");
     let consumer: BaseConsumer = config.create().map_err(SourceError::Client)?;
     let waited_ms = timeout.as_millis() as u64;
     let unreachable = || SourceError::Unreachable { brokers: kafka.brokers.clone(), waited_ms };
@@ -207,7 +209,8 @@ impl ConsumerContext for Context {
     fn rebalance(&self, consumer: &BaseConsumer<Self>, err: RDKafkaRespErr, list: &mut TopicPartitionList) {
         let is_assign = err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
         if self.is_closing.load(Ordering::Relaxed) {
-            let answer = if is_assign { assign(consumer, list) } else { unassign(consumer, list) };
+            let answer =
+                if is_assign { consumer.incremental_assign(list) } else { consumer.incremental_unassign(list) };
             if let Err(error) = answer {
                 tracing::debug!(%error, "rebalance while closing");
             }
@@ -231,18 +234,48 @@ impl ConsumerContext for Context {
     }
 }
 
-/// Adds partitions to the assignment, at the offsets in `list`.
-pub(super) fn assign(consumer: &Client, list: &TopicPartitionList) -> KafkaResult<()> {
-    match consumer.rebalance_protocol() {
-        RebalanceProtocol::Eager => consumer.assign(list),
-        _ => consumer.incremental_assign(list),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Takes partitions out of the assignment.
-pub(super) fn unassign(consumer: &Client, list: &TopicPartitionList) -> KafkaResult<()> {
-    match consumer.rebalance_protocol() {
-        RebalanceProtocol::Eager => consumer.unassign(),
-        _ => consumer.incremental_unassign(list),
+    fn kafka(options: &[(&str, &str)]) -> Kafka {
+        Kafka {
+            brokers: "broker:9092".to_owned(),
+            group: "group".to_owned(),
+            topics: vec!["topic".to_owned()],
+            options: options.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn what_the_protocol_owns_stays_and_the_rest_is_the_users() {
+        let options = [("enable.auto.commit", "true"), ("auto.offset.reset", "latest"), ("fetch.wait.max.ms", "5")];
+        let config = client_config(&kafka(&options), 256 << 20);
+        assert_eq!(config.get("enable.auto.commit"), Some("false"));
+        assert_eq!(config.get("auto.offset.reset"), Some("error"));
+        assert_eq!(config.get("fetch.wait.max.ms"), Some("5"));
+        assert_eq!(config.get("partition.assignment.strategy"), Some("cooperative-sticky"));
+    }
+
+    #[test]
+    fn the_newer_group_protocol_names_no_assignor() {
+        let config = client_config(&kafka(&[("group.protocol", "consumer")]), 256 << 20);
+        assert_eq!(config.get("partition.assignment.strategy"), None);
+    }
+
+    #[test]
+    fn no_two_members_share_a_client_id() {
+        let id = || client_config(&kafka(&[("client.id", "west")]), 0).get("client.id").map(str::to_owned);
+        let (one, other) = (id(), id());
+        assert!(one.as_ref().is_some_and(|id| id.starts_with("west-")));
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn librdkafka_takes_the_settings_of_any_budget() {
+        for budget in [0, 16 << 20, 256 << 20, 64 << 30] {
+            let created: KafkaResult<BaseConsumer> = client_config(&kafka(&[]), budget).create();
+            assert!(created.is_ok(), "{budget}: {:?}", created.err());
+        }
     }
 }

@@ -13,13 +13,14 @@
 
 pub mod batch;
 pub mod board;
+#[cfg_attr(not(feature = "service"), allow(dead_code, reason = "used by the poll thread, tested without it"))]
 pub mod counts;
 pub mod flow;
 #[cfg(feature = "service")]
 pub mod kafka;
 #[cfg(feature = "service")]
 mod native;
-#[cfg(any(feature = "service", test))]
+#[cfg_attr(not(feature = "service"), allow(dead_code, reason = "used by the poll thread, tested without it"))]
 mod outbox;
 #[cfg(feature = "service")]
 mod poll;
@@ -27,7 +28,7 @@ mod poll;
 mod rebalance;
 #[cfg(feature = "service")]
 mod settle;
-#[cfg(any(feature = "service", test))]
+#[cfg_attr(not(feature = "service"), allow(dead_code, reason = "used by the poll thread, tested without it"))]
 mod table;
 
 use std::sync::Arc;
@@ -37,7 +38,7 @@ use crossbeam::channel::Sender;
 
 pub use batch::{Batch, Place};
 pub use board::{Board, Posts};
-pub use counts::{PartitionFigures, SourceCounts};
+pub use counts::{Halt, PartitionFigures, SourceCounts};
 #[cfg(feature = "service")]
 pub use poll::run;
 
@@ -106,7 +107,7 @@ pub trait Resolve: Send + Sync {
     fn assign(&self, ask: PartitionAsk, assignment: Assignment) -> Result<Handed, Refused>;
 }
 
-/// Asks the source to stop. A second word for the process's signals and for tests.
+/// Asks the source to stop; shared with whoever hears the process's signals.
 #[derive(Debug, Default)]
 pub struct Stop(AtomicBool);
 
@@ -145,8 +146,8 @@ impl std::fmt::Debug for Wiring {
 pub struct Stopped {
     /// Records that were polled, are not durable, and will be read again.
     pub n_unsettled: u64,
-    /// Partitions that could not be read, with the reason.
-    pub partitions: Vec<(Arc<str>, i32, String)>,
+    /// Partitions that could not be read.
+    pub halts: Vec<Halt>,
     /// Whether the client was closed in time. If not, leave by ending the process: its threads hang.
     pub is_closed: bool,
 }

@@ -9,7 +9,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use super::batch::Place;
 use super::counts::add;
 use super::flow::shard_of;
-use super::kafka::{Shift, assign, max_poll_interval_ms, unassign};
+use super::kafka::{Shift, max_poll_interval_ms};
 use super::poll::Poller;
 use super::table::{Held, Live, State};
 use super::{Handed, Inbound, PartitionAsk, Refused, SourceError, native};
@@ -69,7 +69,7 @@ impl Poller<'_> {
             }
             self.table.rows.push(Held { topic: topic.into(), partition, shard, state });
         }
-        if let Err(error) = assign(&self.consumer, &list) {
+        if let Err(error) = self.consumer.incremental_assign(&list) {
             // The group has moved on meanwhile; a revocation of these partitions follows.
             tracing::warn!(%error, "assignment not taken up");
         }
@@ -106,7 +106,7 @@ impl Poller<'_> {
             self.table.remove(topic, *partition);
         }
         self.forget_last_row();
-        if let Err(error) = unassign(&self.consumer, &list) {
+        if let Err(error) = self.consumer.incremental_unassign(&list) {
             tracing::warn!(%error, "assignment not given up");
         }
         Ok(())
@@ -215,8 +215,8 @@ impl Poller<'_> {
     fn restart(&self, topic: &str, partition: i32, from: i64) -> rdkafka::error::KafkaResult<()> {
         let mut list = TopicPartitionList::with_capacity(1);
         list.add_partition_offset(topic, partition, Offset::Offset(from))?;
-        unassign(&self.consumer, &list)?;
-        assign(&self.consumer, &list)?;
+        self.consumer.incremental_unassign(&list)?;
+        self.consumer.incremental_assign(&list)?;
         self.consumer.resume(&list)
     }
 

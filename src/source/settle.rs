@@ -7,7 +7,7 @@ use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::counts::{PartitionFigures, add, set};
+use super::counts::{Halt, PartitionFigures, add, set};
 use super::kafka::{Client, max_poll_interval_ms};
 use super::poll::Poller;
 use super::table::{Held, Live, State};
@@ -160,10 +160,21 @@ impl Poller<'_> {
             }
         };
         let partitions: Vec<_> = self.table.lives().map(figures).collect();
+        let halts = self.halts();
         set(&counts.n_live, partitions.len() as u64);
-        set(&counts.n_stopped, (self.table.rows.len() - partitions.len()) as u64);
+        set(&counts.n_stopped, halts.len() as u64);
         set(&counts.n_paused, self.outboxes.iter().filter(|o| o.valve.is_paused()).count() as u64);
-        counts.set_partitions(partitions);
+        counts.set_partitions(partitions, halts);
+    }
+
+    fn halts(&self) -> Vec<Halt> {
+        let halt = |held: &Held| match &held.state {
+            State::Live(_) => None,
+            State::Stopped { reason, .. } => {
+                Some(Halt { topic: Arc::clone(&held.topic), partition: held.partition, reason: reason.clone() })
+            }
+        };
+        self.table.rows.iter().filter_map(halt).collect()
     }
 
     /// Drains the shards, commits, and closes the client: one deadline for each of the first and the last.
@@ -193,13 +204,8 @@ impl Poller<'_> {
         if n_unsettled > 0 {
             tracing::warn!(n_records = n_unsettled, "not stored in time, will be read again");
         }
-        let partitions = self.table.rows.iter().filter_map(|held| match &held.state {
-            State::Stopped { reason, .. } => Some((Arc::clone(&held.topic), held.partition, reason.clone())),
-            State::Live(_) => None,
-        });
-        let partitions = partitions.collect();
         set(&self.wiring.counts.seen, self.wiring.clock.now().0);
-        Stopped { n_unsettled, partitions, is_closed: close(self.consumer) }
+        Stopped { n_unsettled, halts: self.halts(), is_closed: close(self.consumer) }
     }
 }
 

@@ -1,10 +1,13 @@
 //! The source against a real broker, with a ledger and shards that keep everything in memory.
 
+mod settings;
 mod world;
 
 use std::time::Duration;
 
 use sakia::record::Assignment;
+use sakia::source::{SourceError, kafka};
+use settings::config;
 use world::{Member, Topic, World, until};
 
 #[test]
@@ -14,7 +17,7 @@ fn every_record_comes_once_and_in_order_and_is_committed() {
     let world = World::default();
     let stopped = Member::start(&world, &topic, |w| w.until_caught_up = true).join();
     assert_eq!((stopped.n_unsettled, stopped.is_closed), (0, true));
-    assert_eq!(stopped.partitions, []);
+    assert_eq!(stopped.halts, []);
     world.check_once_and_in_order(&topic);
     assert_eq!(topic.committed(), topic.ends());
 }
@@ -29,6 +32,17 @@ fn the_ledger_rules_over_the_commit_of_the_group() {
     Member::start(&world, &topic, |w| w.until_caught_up = true).join();
     assert_eq!(world.asks()[0].committed, Some(900));
     assert_eq!(world.offsets(0), (40..1_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_stored_already_is_not_read_again() {
+    let topic = Topic::create("covered", 1);
+    topic.produce(30_000);
+    let world = World::default();
+    world.cover(10, 25_000);
+    let stopped = Member::start(&world, &topic, |w| w.until_caught_up = true).join();
+    assert_eq!(stopped.n_unsettled, 0);
+    assert_eq!(world.offsets(0), (0..10).chain(25_000..30_000).collect::<Vec<_>>());
 }
 
 #[test]
@@ -101,14 +115,35 @@ fn a_recreated_topic_has_another_id() {
 }
 
 #[test]
+fn the_cluster_says_who_it_is() {
+    let kafka = config(&Topic::create("cluster", 1)).kafka;
+    let id = || kafka::cluster_id(&kafka, Duration::from_secs(10)).unwrap();
+    assert!(!id().is_empty());
+    assert_eq!(id(), id());
+}
+
+#[test]
+fn a_broker_that_does_not_answer_is_named_and_does_not_hang_the_end() {
+    let topic = Topic::create("nobody", 1);
+    let mut config = config(&topic);
+    // Port 1 of this host: nobody listens there.
+    "127.0.0.1:1".clone_into(&mut config.kafka.brokers);
+    let error = kafka::cluster_id(&config.kafka, Duration::from_secs(1)).unwrap_err();
+    assert!(matches!(error, SourceError::Unreachable { .. }) && error.to_string().contains("127.0.0.1:1"), "{error}");
+    let member = Member::start_with(&World::default(), config, |_| ());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(member.stop().is_closed);
+}
+
+#[test]
 fn a_refused_partition_is_left_alone_and_the_others_go_on() {
     let topic = Topic::create("refused", 3);
     topic.produce(3_000);
     let world = World::default();
     world.refuse(1, "topic was recreated; run `some command`", false);
     let stopped = Member::start(&world, &topic, |w| w.until_caught_up = true).join();
-    assert_eq!(stopped.partitions.len(), 1);
-    assert_eq!((stopped.partitions[0].1, stopped.n_unsettled), (1, 0));
+    assert_eq!(stopped.halts.len(), 1);
+    assert_eq!((stopped.halts[0].partition, stopped.n_unsettled), (1, 0));
     assert!(world.offsets(1).is_empty());
     assert_eq!(world.n_records(), 2_000);
     assert_eq!(topic.committed()[1], -1);
@@ -145,7 +180,7 @@ fn a_stopped_partition_is_paused_and_forgotten_by_its_shard() {
     until("the other goes on", || world.offsets(1).len() == 200);
     let stopped = member.stop();
     assert_eq!(world.offsets(0).len(), 100);
-    assert_eq!(&*stopped.partitions[0].2, "a dead letter cannot be stored");
+    assert_eq!(stopped.halts[0].reason, "a dead letter cannot be stored");
 }
 
 #[test]

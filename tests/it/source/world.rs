@@ -15,21 +15,19 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use sakia::clock::Clock;
-use sakia::config::{
-    Bucket, Config, Contract, DecoderTable, FieldNames, Flow, Kafka, Mongo, Plausible, Secret, Storage, Telemetry,
-    TimestampFormat,
-};
+use sakia::config::Config;
 use sakia::engine::plan::{Assigned, Span};
-use sakia::record::{Assignment, Origin, StreamId, Window};
+use sakia::record::{Assignment, Origin, StreamId};
 use sakia::source::{
     Batch, Board, Handed, Inbound, PartitionAsk, PartitionFigures, Refused, Resolve, SourceCounts, Stop, Stopped,
     Wiring, run,
 };
 
-const WAIT: Duration = Duration::from_secs(10);
-const DAY: Window = Window { length_ms: 86_400_000, offset_ms: 0 };
+use super::settings::{DAY, config, contract};
 
-fn brokers() -> String {
+const WAIT: Duration = Duration::from_secs(10);
+
+pub(super) fn brokers() -> String {
     std::env::var("SAKIA_KAFKA").expect("SAKIA_KAFKA must name a broker; `make test` starts one")
 }
 
@@ -157,6 +155,7 @@ struct Facts {
     offsets: BTreeMap<i32, Vec<i64>>,
     lost: BTreeSet<Assignment>,
     is_held: bool,
+    covered: Option<(i64, i64)>,
 }
 
 impl World {
@@ -166,6 +165,11 @@ impl World {
 
     pub(super) fn set_next(&self, _: &Topic, partition: i32, offset: i64) {
         self.facts().next.insert(partition, offset);
+    }
+
+    /// Says that `[from, to)` of every partition is stored already.
+    pub(super) fn cover(&self, from: i64, to: i64) {
+        self.facts().covered = Some((from, to));
     }
 
     pub(super) fn refuse(&self, partition: i32, reason: &str, retry: bool) {
@@ -240,9 +244,13 @@ impl Resolve for World {
         facts.assignments.insert(ask.partition, assignment);
         let from = facts.next.get(&ask.partition).copied().or(ask.committed).unwrap_or(ask.low);
         let origin = Origin { cluster: "test".to_owned(), topic: ask.topic, incarnation: 0, partition: ask.partition };
-        let span = Span { stream: StreamId(1), from, to: None, reserved: from, window: DAY };
-        let assigned = Assigned { assignment, origin: Arc::new(origin), spans: vec![span], dead: Vec::new() };
-        Ok(Handed { assigned, contracts: vec![Arc::new(contract())] })
+        let span = |from, to| Span { stream: StreamId(from), from, to, reserved: from, window: DAY, stats: Arc::default() };
+        let spans = match facts.covered {
+            Some((end, next)) => vec![span(from, Some(end)), span(next, None)],
+            None => vec![span(from, None)],
+        };
+        let contracts = spans.iter().map(|_| Arc::new(contract())).collect();
+        Ok(Handed { assigned: Assigned { assignment, origin: Arc::new(origin), spans, dead: Vec::new() }, contracts })
     }
 }
 
@@ -257,6 +265,10 @@ pub(super) struct Member {
 
 impl Member {
     pub(super) fn start(world: &World, topic: &Topic, adjust: impl FnOnce(&mut Wiring)) -> Self {
+        Self::start_with(world, config(topic), adjust)
+    }
+
+    pub(super) fn start_with(world: &World, config: Config, adjust: impl FnOnce(&mut Wiring)) -> Self {
         let (board, counts, stop) =
             (Arc::new(Board::new()), Arc::new(SourceCounts::default()), Arc::new(Stop::default()));
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..2).map(|_| bounded(4)).unzip();
@@ -275,7 +287,6 @@ impl Member {
             until_caught_up: false,
         };
         adjust(&mut wiring);
-        let config = config(topic);
         let poll = std::thread::spawn(move || run(&config, wiring).unwrap());
         Self { board, counts, stop, poll, shards }
     }
@@ -328,93 +339,5 @@ fn run_shard(world: &World, board: &Board, inbox: &Receiver<Inbound>) {
             Inbound::Drain { .. } => std::mem::take(&mut held).into_iter().for_each(|a| board.released(a)),
         }
         world.wait_while_held();
-    }
-}
-
-fn config(topic: &Topic) -> Config {
-    let text = str::to_owned;
-    let kafka = Kafka {
-        brokers: brokers(),
-        group: topic.name.clone(),
-        topics: vec![topic.name.clone()],
-        options: BTreeMap::from([(text("session.timeout.ms"), text("6000"))]),
-    };
-    let names = ["deviceid", "date", "first", "last", "count", "open", "meta", "samples", "time", "info", "stats"];
-    let [deviceid, date, first, last, count, open, meta, samples, time, info, stats] = names.map(text);
-    let (schema, src, pos) = (text("schema"), text("src"), text("pos"));
-    Config {
-        kafka,
-        mongo: Mongo {
-            uri: Secret(String::new()),
-            database: String::new(),
-            collection: String::new(),
-            connections: 1,
-            write_timeout_ms: 1_000,
-        },
-        bucket: Bucket {
-            window: DAY,
-            max_samples: 200,
-            target_bytes: 65_536,
-            max_sample_bytes: 65_536,
-            min_fill: 50,
-            flush_age_ms: 1_000,
-            flush_samples: 50,
-        },
-        fields: FieldNames {
-            deviceid,
-            date,
-            first,
-            last,
-            count,
-            open,
-            meta,
-            samples,
-            time,
-            info,
-            stats,
-            schema,
-            src,
-            pos,
-        },
-        flow: Flow {
-            memory_budget_bytes: 64 << 20,
-            shards: 2,
-            inflight_plans: 2,
-            plan_statements: 100,
-            drain_timeout_ms: 5_000,
-        },
-        decoders: vec![contract().decoder],
-        plausible: Plausible { past_ms: 0, future_ms: 0 },
-        storage: Storage { compressor: text("snappy"), leaf_page_max: None, ttl_days: None, wildcard_index: None },
-        telemetry: Telemetry { listen: None },
-    }
-}
-
-fn contract() -> Contract {
-    Contract {
-        decoder_version: 1,
-        decoder: DecoderTable {
-            name: "test".to_owned(),
-            topics: Vec::new(),
-            device_path: vec!["id".to_owned()],
-            timestamp_path: vec!["t".to_owned()],
-            timestamp_format: vec![TimestampFormat::Unix],
-            timestamp_missing_kafka: false,
-            fields_path: String::new(),
-            include: Vec::new(),
-            exclude: Vec::new(),
-            meta: Vec::new(),
-            stats: Vec::new(),
-            explode: None,
-        },
-        window_length_ms: DAY.length_ms,
-        window_offset_ms: DAY.offset_ms,
-        plausible_past_ms: 0,
-        plausible_future_ms: 0,
-        max_readings: 65_536,
-        max_sample_bytes: 65_536,
-        isolation_level: "read_committed".to_owned(),
-        time_name: "time".to_owned(),
-        info_name: "info".to_owned(),
     }
 }
