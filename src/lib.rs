@@ -2,6 +2,10 @@
 //!
 //! A record's way: `source` (poll thread) -> `shard` (`decode`, then `engine`) -> `sink` (writer) and back as a report.
 
+#[cfg(feature = "service")]
+pub mod cli;
+#[cfg(feature = "service")]
+pub mod commands;
 pub mod config;
 pub mod decode;
 pub mod engine;
