@@ -11,12 +11,13 @@ use rdkafka::error::KafkaError;
 use crate::commands::{init, run};
 use crate::config::{Config, Flag, Loaded, Machine, Problems, Sources};
 
+const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, with exactly-once effect";
+
 /// Wrong usage or configuration; nothing was started.
 const MISUSE: u8 = 2;
 
-/// Device readings from Kafka into `MongoDB` bucket documents.
 #[derive(Debug, Parser)]
-#[command(name = "sakia", version, max_term_width = 100)]
+#[command(name = "sakia", version, about = ABOUT, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     layer: LayerArgs,
@@ -58,11 +59,13 @@ struct InitArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 struct LayerArgs {
-    /// Configuration file; also `SAKIA_CONFIG`
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help = "Configuration file; also SAKIA_CONFIG")]
     config: Option<PathBuf>,
-    /// Set any key, such as `bucket.max_samples=1000`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(
+        long = "set",
+        value_name = "KEY=VALUE",
+        help = "Set any key, such as bucket.max_samples=1000; may be repeated"
+    )]
     sets: Vec<String>,
     /// kafka.brokers
     #[arg(long, value_name = "HOST:PORT")]
@@ -70,8 +73,11 @@ struct LayerArgs {
     /// kafka.group
     #[arg(long)]
     group: Option<String>,
-    /// mongo.uri; give passwords in `SAKIA_MONGO`, other users of the machine see command lines
-    #[arg(long, value_name = "URI")]
+    #[arg(
+        long,
+        value_name = "URI",
+        help = "mongo.uri; passwords belong in SAKIA_MONGO, command lines are seen by others"
+    )]
     mongo_uri: Option<String>,
     /// mongo.database
     #[arg(long)]
@@ -82,11 +88,9 @@ struct LayerArgs {
     /// telemetry.listen
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// telemetry.log_format: text or json
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", help = "telemetry.log_format: text or json")]
     log_format: Option<String>,
-    /// telemetry.log_level
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", help = "telemetry.log_level")]
     log_level: Option<String>,
     /// Print the effective configuration, each value with its origin, and exit
     #[arg(long)]

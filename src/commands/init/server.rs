@@ -1,4 +1,4 @@
-//! The connection to MongoDB that `init` works over: raw commands, each judged by its whole reply.
+//! The connection that `init` works over: raw commands, each judged by its whole reply.
 
 use std::time::Duration;
 

@@ -221,8 +221,9 @@ fn collection(config: &Config, survey: &Survey, name: &str, holds_readings: bool
 }
 
 fn storage_options(config: &Config) -> String {
-    let page = config.storage.leaf_page_max.iter().map(|max| format!(",leaf_page_max={max}")).collect::<String>();
-    format!("block_compressor={}{page}", config.storage.compressor)
+    let compressor = format!("block_compressor={}", config.storage.compressor);
+    let page = config.storage.leaf_page_max.as_ref().map(|max| format!("leaf_page_max={max}"));
+    [Some(compressor), page].into_iter().flatten().collect::<Vec<_>>().join(",")
 }
 
 /// Storage options are fixed when a collection is created.
