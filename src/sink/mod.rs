@@ -1,10 +1,11 @@
 //! Plans into MongoDB, and reports back: `encode` and `dead` write command bodies, `outcome` and `retry` judge the
 //! answers (pure); `call` sends one command, `settle` sends until each statement has a fate, `tails` reads chains back,
-//! `bucket` ties them together.
+//! `bucket` ties them together. `ledger` says which offsets are covered.
 
 pub mod body;
 pub mod dead;
 pub mod encode;
+pub mod ledger;
 pub mod outcome;
 pub mod retry;
 
