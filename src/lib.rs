@@ -4,7 +4,12 @@
 
 pub mod clock;
 pub mod config;
+pub mod crash;
 pub mod decode;
 pub mod engine;
 pub mod record;
+#[cfg(feature = "service")]
+pub mod shard;
+pub mod sink;
+pub mod source;
 pub mod telemetry;

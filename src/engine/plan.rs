@@ -96,7 +96,10 @@ pub enum Outcome {
     /// The bucket that the delta appends to is gone, or is behind what was confirmed, by a linearizable read too.
     Vanished,
     /// The server will not take these samples.
-    Refused { code: i32, message: String },
+    Refused {
+        code: i32,
+        message: String,
+    },
     /// Nothing of this chain's partition can be written until somebody mends something.
     Broken(String),
 }
