@@ -92,7 +92,7 @@ fn readings() -> String {
 
 /// How often decoding a record allocates after it has been decoded a few times.
 fn n_allocations(contract: &Contract, record: &Record<'_>) -> usize {
-    let decoder = Decoder::new(contract).unwrap();
+    let decoder = Decoder::new(contract).expect("the contract of this test is sound");
     let mut scratch = Scratch::default();
     let mut decode =
         || decoder.decode(record, &mut scratch).map_or(0, |readings| readings.filter(|(_, r)| r.is_ok()).count());
