@@ -4,9 +4,13 @@
 
 #[cfg(feature = "service")]
 pub mod cli;
+pub mod clock;
 #[cfg(feature = "service")]
 pub mod commands;
 pub mod config;
+pub mod crash;
 pub mod decode;
 pub mod engine;
 pub mod record;
+pub mod sink;
+pub mod telemetry;

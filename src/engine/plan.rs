@@ -32,6 +32,8 @@ pub struct Delta {
     pub slot: u32,
     pub key: Arc<ChainKey>,
     pub origin: Arc<Origin>,
+    /// Names of the fields that get stats, in the order of the samples' numbers.
+    pub stats: Arc<[Box<str>]>,
     pub write: Write,
     /// Slowly changing tags as a BSON document; of an insert only.
     pub meta: Option<Arc<[u8]>>,
@@ -154,6 +156,8 @@ pub struct Span {
     /// Nothing at or past it may be sent until the ledger has raised it.
     pub reserved: i64,
     pub window: crate::record::Window,
+    /// Names of the fields that get stats.
+    pub stats: Arc<[Box<str>]>,
 }
 
 /// A partition handed to the engine.
