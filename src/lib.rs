@@ -1,4 +1,4 @@
-//! Device readings from Kafka into MongoDB bucket documents, with exactly-once effect.
+//! Device readings from Kafka into `MongoDB` bucket documents, with exactly-once effect.
 //!
 //! A record's way: `source` (poll thread) -> `shard` (`decode`, then `engine`) -> `sink` (writer) and back as a report.
 
@@ -11,6 +11,11 @@ pub mod config;
 pub mod crash;
 pub mod decode;
 pub mod engine;
+#[cfg(feature = "service")]
+pub mod pipeline;
 pub mod record;
+#[cfg(feature = "service")]
+pub mod shard;
 pub mod sink;
+pub mod source;
 pub mod telemetry;
