@@ -143,11 +143,16 @@ start_missing() {
 }
 
 down() {
-  local keep=${1:-}
+  local keep=${1:-} ours=
+  [ ! -d "$kafka_dir" ] && [ ! -f "$compose_note" ] || ours=yes
   end kafka
   end mongo
   end_compose
-  [ "$keep" = --keep-data ] || rm -rf "$kafka_dir" "$mongo_dir"
+  if [ "$keep" != --keep-data ]; then
+    rm -rf "$kafka_dir" "$mongo_dir"
+    # Records of what was produced: gone with a broker of ours, not with one that was only used.
+    [ -z "$ours" ] || rm -rf "$local_dir/manifests"
+  fi
   rm -f "$env_file"
 }
 
