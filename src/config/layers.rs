@@ -13,7 +13,8 @@ use super::problem::Problem;
 
 /// `SAKIA_...` names that are not configuration: `SAKIA_CONFIG` is the file itself, the others belong to the local
 /// services and to the tests.
-const NOT_KEYS: [&str; 3] = ["SAKIA_CONFIG", "SAKIA_LOCAL_DIR", "SAKIA_CRASH_AT"];
+const NOT_KEYS: [&str; 5] =
+    ["SAKIA_CONFIG", "SAKIA_LOCAL_DIR", "SAKIA_CRASH_AT", "SAKIA_KAFKA_PORT", "SAKIA_MONGO_PORT"];
 const NOT_KEY_PREFIXES: [&str; 1] = ["SAKIA_MONGOD_"];
 
 /// Short names for the two addresses that every installation sets. The long names win over them.

@@ -1,7 +1,7 @@
 //! A path to the server that spoils the reply to one write: the request arrives, what it did is not learnt.
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use mongodb::bson::{Document, doc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Fault {
+pub(crate) enum Fault {
     None,
     /// The connection ends in place of the reply.
     LostReply,
@@ -21,13 +21,13 @@ pub enum Fault {
 }
 
 #[derive(Clone, Debug)]
-pub struct Proxy {
-    pub address: String,
+pub(crate) struct Proxy {
+    pub(crate) address: String,
     next: Arc<AtomicU8>,
 }
 
 impl Proxy {
-    pub async fn start(server: String) -> Self {
+    pub(crate) async fn start(server: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address").to_string();
         let proxy = Self { address, next: Arc::default() };
@@ -42,11 +42,11 @@ impl Proxy {
     }
 
     /// Spoils the reply to the next insert or update.
-    pub fn spoil(&self, fault: Fault) {
+    pub(crate) fn spoil(&self, fault: Fault) {
         self.next.store(fault as u8, Ordering::SeqCst);
     }
 
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.next.load(Ordering::SeqCst) == Fault::None as u8
     }
 }
@@ -75,7 +75,10 @@ async fn carry(client: TcpStream, server: TcpStream, next: Arc<AtomicU8>) {
             let error = doc! { "code": 64, "errmsg": "waiting for replication timed out" };
             spoiled(&reply, &doc! { "ok": 1.0, "n": 1, "writeConcernError": error })
         } else if fault == Fault::NotPrimary as u8 {
-            spoiled(&reply, &doc! { "ok": 0.0, "code": 10_107, "codeName": "NotWritablePrimary", "errmsg": "not primary" })
+            spoiled(
+                &reply,
+                &doc! { "ok": 0.0, "code": 10_107, "codeName": "NotWritablePrimary", "errmsg": "not primary" },
+            )
         } else {
             reply
         };
