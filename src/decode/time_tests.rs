@@ -1,3 +1,5 @@
+//! Times as people send them, and as nobody should.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -136,8 +138,8 @@ proptest! {
     #[test]
     fn never_panics(text in "\\PC{0,30}", digits in "[-+0-9.,eETZ: ]{0,30}") {
         for format in [Unix, UnixMs, UnixUs, UnixNs, Iso8601] {
-            let _ = parse(&text, format);
-            let _ = parse(&digits, format);
+            parse(&text, format).ok();
+            parse(&digits, format).ok();
         }
     }
 

@@ -180,7 +180,7 @@ proptest! {
             for value in &values {
                 let value = value.to_string();
                 let lines = |scratch: &mut Scratch| format!("{:?}", decoder.decode(&record(value.as_bytes()), scratch)
-                    .map(|readings| readings.collect::<Vec<_>>()));
+                    .map(Iterator::collect::<Vec<_>>));
                 prop_assert_eq!(lines(&mut shared), lines(&mut Scratch::default()));
             }
         }
