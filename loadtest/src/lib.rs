@@ -7,4 +7,4 @@ pub mod clock;
 pub mod manifest;
 pub mod produce;
 pub mod reading;
-
+pub mod verify;

@@ -54,7 +54,8 @@ async fn create(admin: &AdminClient<DefaultClientContext>, name: &str, partition
 /// `None`: no such topic, or not all its leaders are known yet.
 fn n_partitions(admin: &AdminClient<DefaultClientContext>, name: &str, brokers: &str) -> Result<Option<i32>> {
     // Asking for the one topic could make the broker create it, with one partition and its own retention.
-    let all = admin.inner().fetch_metadata(None, TIMEOUT).with_context(|| format!("no answer from Kafka at {brokers}"))?;
+    let all =
+        admin.inner().fetch_metadata(None, TIMEOUT).with_context(|| format!("no answer from Kafka at {brokers}"))?;
     let Some(topic) = all.topics().iter().find(|t| t.name() == name) else { return Ok(None) };
     if let Some(error) = topic.error() {
         let code = RDKafkaErrorCode::from(error);
