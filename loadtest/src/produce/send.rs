@@ -21,7 +21,7 @@ use crate::reading::{Maker, push_device};
 const STRIDE: u64 = 1_024;
 /// Wait for room in the queue or for the pace.
 const PAUSE: Duration = Duration::from_millis(5);
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(120);
+const FLUSH_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// What was sent and acknowledged.
 #[derive(Debug, Default)]

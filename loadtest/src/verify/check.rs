@@ -21,7 +21,7 @@ pub fn check(mut truth: Truth, mut stored: Stored, findings: Findings) -> Report
     check.ledger();
     check.dead_letters();
     let placed = check.chains(&buckets);
-    check.groups(placed);
+    check.groups(&placed);
     let found = check.findings;
     Report {
         ok: found.n_problems == 0,
@@ -164,8 +164,8 @@ impl<'a> Check<'a> {
     }
 
     /// Walks readings and buckets, both by window and device.
-    fn groups(&mut self, placed: Vec<Placed<'a>>) {
-        let mut buckets = placed.as_slice();
+    fn groups(&mut self, placed: &[Placed<'_>]) {
+        let mut buckets = placed;
         let mut readings = self.truth.readings.as_slice();
         let mut marks = Vec::new();
         while !buckets.is_empty() || !readings.is_empty() {

@@ -46,9 +46,9 @@ impl FieldNames {
     pub fn renamed(pairs: &[(String, String)]) -> Result<Self, String> {
         let mut names = Self::default();
         for (default, stored) in pairs {
-            *names
-                .slot(default)
-                .ok_or_else(|| format!("--name {default}={stored}: a bucket has no field {default}"))? = stored.clone();
+            let slot = names.slot(default);
+            slot.ok_or_else(|| format!("--name {default}={stored}: a bucket has no field {default}"))?
+                .clone_from(stored);
         }
         Ok(names)
     }

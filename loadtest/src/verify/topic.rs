@@ -14,7 +14,7 @@ use super::truth::{Origin, Truth};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// A partition that is not at its end must give something within this time.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// The end of a partition is news here, not an error to be printed.
 #[derive(Debug)]

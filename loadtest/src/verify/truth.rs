@@ -78,7 +78,7 @@ impl Truth {
             elements.clear();
         }
         for (pos, element) in (first..).zip(elements.drain(..)) {
-            match self.judge(element, timestamp_ms) {
+            match judge(element, timestamp_ms) {
                 Ok((device, time_ms, digest)) => {
                     let window_ms = self.windows.start(time_ms);
                     self.readings.push(Reading { window_ms, device, origin, pos, digest });
@@ -89,25 +89,26 @@ impl Truth {
         self.elements = elements;
     }
 
-    fn judge(&self, element: Element, timestamp_ms: i64) -> Result<(u32, i64, u64), &'static str> {
-        let device = element.device.ok_or("missing_device")?;
-        let time_ms = element.time_ms.ok_or("missing_time")?;
-        let plausible = timestamp_ms - PLAUSIBLE_PAST_MS..=timestamp_ms + PLAUSIBLE_FUTURE_MS;
-        if !plausible.contains(&time_ms) {
-            return Err("implausible_time");
-        }
-        if element.n_fields == 0 {
-            return Err("no_fields");
-        }
-        Ok((device, time_ms, fold::reading(time_ms, element.info.digest(), element.tags)))
-    }
-
     /// `topic/partition offset 17 index 3`
     pub fn place(&self, origin: u32, pos: i64) -> String {
         let origin = &self.origins[origin as usize];
         let (offset, index) = (pos.div_euclid(PER_RECORD), pos.rem_euclid(PER_RECORD));
         format!("{}/{} offset {offset} index {index}", origin.topic, origin.partition)
     }
+}
+
+/// Device, time and digest of a reading that can be stored, or why it cannot.
+fn judge(element: Element, timestamp_ms: i64) -> Result<(u32, i64, u64), &'static str> {
+    let device = element.device.ok_or("missing_device")?;
+    let time_ms = element.time_ms.ok_or("missing_time")?;
+    let plausible = timestamp_ms - PLAUSIBLE_PAST_MS..=timestamp_ms + PLAUSIBLE_FUTURE_MS;
+    if !plausible.contains(&time_ms) {
+        return Err("implausible_time");
+    }
+    if element.n_fields == 0 {
+        return Err("no_fields");
+    }
+    Ok((device, time_ms, fold::reading(time_ms, element.info.digest(), element.tags)))
 }
 
 #[cfg(test)]

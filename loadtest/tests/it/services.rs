@@ -1,9 +1,9 @@
 //! The program against a real Kafka and a real MongoDB (`SAKIA_KAFKA`, `SAKIA_MONGO`; `make services-up` gives both).
 
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use loadtest::clock::Stopwatch;
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Collection};
 use rdkafka::admin::{AdminClient, AdminOptions};
@@ -68,10 +68,23 @@ impl Place {
         self.collection("readings_ledger").await.insert_many(collections.ledger).await.unwrap();
     }
 
-    fn records(&self) -> Vec<Record> {
+    fn consumer() -> BaseConsumer {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", address("SAKIA_KAFKA")).set("group.id", "test");
-        let consumer: BaseConsumer = config.create().unwrap();
+        config.create().unwrap()
+    }
+
+    /// Until a producer has created the topic and delivered something to partition 0.
+    fn wait_for_records(&self) {
+        let (consumer, watch) = (Self::consumer(), Stopwatch::start());
+        let timeout = Duration::from_secs(5);
+        while consumer.fetch_watermarks(&self.name, 0, timeout).map_or(0, |(_, high)| high) == 0 {
+            assert!(watch.elapsed() < Duration::from_mins(1), "nothing arrives in topic {}", self.name);
+        }
+    }
+
+    fn records(&self) -> Vec<Record> {
+        let consumer = Self::consumer();
         let mut wanted = TopicPartitionList::new();
         let mut n = 0;
         for partition in 0..2 {
@@ -171,8 +184,7 @@ async fn a_run_that_is_stopped_completes_its_manifest() {
     let mut command = place.command("produce", &["--seconds", "300", "--rate", "2000", "--json", "--partitions", "2"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let manifest = place.manifests.path().join(&place.name).join("run-0001.json");
-    wait_for(&manifest);
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    place.wait_for_records();
     Command::new("kill").arg(child.id().to_string()).status().unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -182,14 +194,6 @@ async fn a_run_that_is_stopped_completes_its_manifest() {
     assert!((1..100_000).contains(&records), "{records}");
     assert_eq!(place.verify(&[]).1["produced"], records);
     place.remove().await;
-}
-
-fn wait_for(path: &Path) {
-    let watch = loadtest::clock::Stopwatch::start();
-    while !path.exists() {
-        assert!(watch.elapsed() < Duration::from_secs(30), "{} does not appear", path.display());
-        std::thread::yield_now();
-    }
 }
 
 #[tokio::test]
