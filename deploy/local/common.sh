@@ -79,14 +79,25 @@ own_pid() {
 }
 
 # launch NAME WORD COMMAND...: starts COMMAND apart from this terminal (a later Ctrl-C must not reach it), with its
-# log and its pid file. WORD is the argument by which own_pid knows it. Descriptor 9 is
-# the lock, 8 our stderr: a server that inherited them would hold both as long as it lives.
+# log and its pid file. WORD is the argument by which own_pid knows it. Descriptor 9 is the lock, 8 our stderr: a server
+# that inherited them would hold both as long as it lives. An interrupt waits until the server can be found again.
 launch() {
-  local name=$1 word=$2
+  local name=$1 word=$2 interrupted=
   shift 2
+  trap 'interrupted=yes' INT TERM HUP
   setsid "$@" >>"$logs/$name.log" 2>&1 </dev/null 8>&- 9>&- &
-  printf '%s\n%s\n' "$!" "$word" >"$local_dir/$name.pid"
+  launched=$!
+  printf '%s\n%s\n' "$launched" "$word" >"$local_dir/$name.pid"
   started="$started $name"
+  # Until the new process has become COMMAND, its command line is still ours.
+  while kill -0 "$launched" 2>/dev/null && ! own_pid "$name" >/dev/null; do sleep 0.05; done
+  trap interrupt INT TERM HUP
+  [ -z "$interrupted" ] || interrupt
+}
+
+interrupt() {
+  say "interrupted"
+  exit 130
 }
 
 # end NAME: stops exactly that process: asks, waits 20 s, then kills. Says nothing if there is none.
@@ -110,12 +121,11 @@ end() {
   rm -f "$local_dir/$name.pid"
 }
 
-# wait_ready NAME SECONDS COMMAND...: until COMMAND succeeds. 1 = the process ended, 124 = out of time.
+# wait_ready NAME SECONDS: until ready_NAME succeeds; what it says stays in NAME-ready.log. 1 = ended, 124 = out of time.
 wait_ready() {
   local name=$1 limit=$2 began=$SECONDS
-  shift 2
-  until "$@" >/dev/null 2>&1; do
-    own_pid "$name" >/dev/null || return 1
+  until "ready_$name" >"$logs/$name-ready.log" 2>&1; do
+    kill -0 "$launched" 2>/dev/null || return 1
     [ $((SECONDS - began)) -lt "$limit" ] || return 124
     sleep 0.2
   done
@@ -129,11 +139,11 @@ start_on_free_ports() {
     : >"$logs/$name.log"
     "start_$name"
     status=0
-    wait_ready "$name" "$limit" "ready_$name" || status=$?
+    wait_ready "$name" "$limit" || status=$?
     [ "$status" -ne 0 ] || return 0
     end "$name"
     if [ "$status" -eq 124 ]; then
-      die "$name was not ready after $limit s; its log: $logs/$name.log"
+      die "$name was not ready after $limit s: $(tail -n 1 "$logs/$name-ready.log"); its log: $logs/$name.log"
     fi
     grep -qi 'address already in use' "$logs/$name.log" || break
     say "$name: a port was taken meanwhile (try $try)"

@@ -6,7 +6,7 @@ compose_note=$local_dir/compose.started
 # Sets `engine` and `compose` if a container engine with compose answers within 5 s; else `engine_why` says why not.
 find_engine() {
   local name
-  engine= engine_why="no docker or podman command"
+  engine='' engine_why="no docker or podman command"
   for name in docker podman; do
     command -v "$name" >/dev/null || continue
     if ! within 5 "$name" info >/dev/null 2>&1; then

@@ -5,11 +5,18 @@ kafka_dir=$local_dir/kafka
 kafka_libs=$cache/kafka-4.2.1
 kafka_java=${JAVA_HOME:+$JAVA_HOME/bin/}java
 
+# The main version of java, 0 if there is none.
+java_version() {
+  local version
+  version=$("$kafka_java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || true
+  echo "${version:-0}"
+}
+
 require_java_17() {
-  local major
-  command -v "$kafka_java" >/dev/null || die "java is missing (runs Kafka, 17 or newer); \`make doctor\` names the command that installs it"
-  major=$("$kafka_java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
-  [ "${major:-0}" -ge 17 ] || die "java 17 or newer is needed (runs Kafka); $kafka_java is version ${major:-unknown}"
+  local version
+  version=$(java_version)
+  [ "$version" -ge 17 ] ||
+    die "java 17 or newer is needed (runs Kafka); found: $version (0 = none). \`make doctor\` names the command that installs it"
 }
 
 fetch_kafka() {

@@ -38,6 +38,8 @@ def encode_value(value):
         return 0x09, struct.pack("<q", (when - EPOCH) // datetime.timedelta(milliseconds=1))
     if "$numberLong" in value:
         return 0x12, struct.pack("<q", int(value["$numberLong"]))
+    if "$oid" in value:
+        return 0x07, bytes.fromhex(value["$oid"])
     if "$minKey" in value:
         return 0xFF, b""
     if "$maxKey" in value:
@@ -105,7 +107,7 @@ def run(uri, database, command):
     if target.scheme != "mongodb" or target.username or "," in target.netloc or "tls=true" in target.query:
         raise ValueError("only mongodb://HOST:PORT without password, TLS and further hosts is spoken here")
     body = struct.pack("<iB", 0, 0) + encode({**command, "$db": database})
-    with socket.create_connection((target.hostname, target.port or 27017), timeout=30) as connection:
+    with socket.create_connection((target.hostname, target.port or 27017), timeout=10) as connection:
         connection.sendall(struct.pack("<iiii", 16 + len(body), 1, 0, OP_MSG) + body)
         (size,) = struct.unpack("<i", read_exactly(connection, 4))
         answer = read_exactly(connection, size - 4)
@@ -113,26 +115,28 @@ def run(uri, database, command):
 
 
 def become_primary(uri):
-    """Whether it is a writable primary; starts the set, or renames its only member if the port is another one now."""
+    """None if it is a writable primary, else why not; starts the set, or renames its member if the port has changed."""
     member = urllib.parse.urlsplit(uri).netloc
     hello = run(uri, "admin", {"hello": 1})
     if hello.get("isWritablePrimary"):
-        return True
+        return None
     found = run(uri, "admin", {"replSetGetConfig": 1})
     if found["ok"] != 1:
         wanted = {"_id": "rs0", "members": [{"_id": 0, "host": member}]}
-        run(uri, "admin", {"replSetInitiate": wanted})
+        answer = run(uri, "admin", {"replSetInitiate": wanted})
     elif found["config"]["members"][0]["host"] != member:
         config = found["config"]
         config["members"][0]["host"] = member
         config["version"] += 1
-        run(uri, "admin", {"replSetReconfig": config, "force": True})
-    return False
+        answer = run(uri, "admin", {"replSetReconfig": config, "force": True})
+    else:
+        answer = {}
+    return answer.get("errmsg", "not a writable primary yet")
 
 
 def main(arguments):
     if len(arguments) == 2 and arguments[1] == "--become-primary":
-        return 0 if become_primary(arguments[0]) else "not a writable primary yet"
+        return become_primary(arguments[0])
     if len(arguments) != 3:
         return __doc__
     answer = run(arguments[0], arguments[1], json.loads(arguments[2]))

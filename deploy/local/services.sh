@@ -64,10 +64,11 @@ healthy_mongo() {
   fi
 }
 
-# use NAME VARIABLE: takes a service that is there already: named in the environment, or left healthy by an earlier `up`.
-# Prints its address; nothing = it has to be started.
-use() {
+# find_running NAME VARIABLE: sets `found` to the address of a service that is there already, because the environment names it
+# or an earlier `up` left it healthy; empty = it has to be started.
+find_running() {
   local name=$1 variable=$2 address
+  found=
   address=$(named "$variable")
   if [ -n "$address" ]; then
     reachable "$address" || die "$variable names a server that does not answer: check that it runs, or unset $variable to have one started"
@@ -81,7 +82,7 @@ use() {
     fi
     say "$name: already up and healthy"
   fi
-  printf %s "$address"
+  found=$address
 }
 
 quoted() { printf "export %s='%s'\n" "$1" "${2//\'/\'\\\'\'}"; }
@@ -114,8 +115,10 @@ undo() {
 
 up() {
   local missing=
-  kafka_brokers=$(use kafka SAKIA_KAFKA)
-  mongo_uri=$(use mongo SAKIA_MONGO)
+  find_running kafka SAKIA_KAFKA
+  kafka_brokers=$found
+  find_running mongo SAKIA_MONGO
+  mongo_uri=$found
   [ -n "$kafka_brokers" ] || { end kafka; missing=kafka; }
   [ -n "$mongo_uri" ] || { end mongo; missing="$missing mongo"; }
   [ -z "$missing" ] || start_missing "$missing"
@@ -126,6 +129,8 @@ up() {
 
 start_missing() {
   local name
+  # If a start fails, nobody shall find the address of a dead server there.
+  rm -f "$env_file"
   if find_engine; then
     say "way: containers, because $engine answers"
     [ ! -f "$compose_note" ] || end_compose
@@ -138,11 +143,16 @@ start_missing() {
 }
 
 down() {
-  local keep=${1:-}
+  local keep=${1:-} ours=
+  [ ! -d "$kafka_dir" ] && [ ! -f "$compose_note" ] || ours=yes
   end kafka
   end mongo
   end_compose
-  [ "$keep" = --keep-data ] || rm -rf "$kafka_dir" "$mongo_dir"
+  if [ "$keep" != --keep-data ]; then
+    rm -rf "$kafka_dir" "$mongo_dir"
+    # Records of what was produced: gone with a broker of ours, not with one that was only used.
+    [ -z "$ours" ] || rm -rf "$local_dir/manifests"
+  fi
   rm -f "$env_file"
 }
 
@@ -189,7 +199,7 @@ lock() {
 
 started=
 trap undo EXIT
-trap 'say "interrupted"; exit 130' INT TERM HUP
+trap interrupt INT TERM HUP
 mkdir -p "$logs"
 case ${1:-} in
   up) lock && up ;;

@@ -1,12 +1,40 @@
 //! What may be configured, after validation. `raw` holds it as typed; this is what the program runs on.
+//!
+//! The way of a key: `file` and `layers` (as typed, with its place) -> `raw` (merged) -> `reader` (typed, checked) ->
+//! `validate` (what keys owe each other) -> `Config`.
 
 pub mod contract;
+mod decoders;
+mod file;
+mod layers;
+mod machine;
+mod names;
+mod options;
+mod print;
+mod problem;
+mod raw;
+mod reader;
+mod secrets;
+#[cfg(test)]
+mod tests;
+mod units;
+mod validate;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-pub use contract::{Contract, DecoderTable, TimestampFormat};
+pub use contract::{Contract, ContractError, DecoderTable, TimestampFormat};
+pub use decoders::last_segment;
+pub use layers::Flag;
+pub use machine::Machine;
+pub use problem::{Problem, Problems};
+pub use raw::{DEFAULTS, OptionCheck, Sources};
+pub use secrets::redact_uri;
 
 use crate::record::Window;
+
+/// Records of aborted transactions are no readings.
+const ISOLATION_LEVEL: &str = "read_committed";
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -21,7 +49,7 @@ pub struct Config {
     pub telemetry: Telemetry,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Kafka {
     pub brokers: String,
     pub group: String,
@@ -29,6 +57,16 @@ pub struct Kafka {
     pub topics: Vec<String>,
     /// librdkafka options passed through; none of the protocol's own is among them.
     pub options: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for Kafka {
+    /// The values of options stay out: some are passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options: Vec<_> = self.options.keys().collect();
+        let mut kafka = f.debug_struct("Kafka");
+        kafka.field("brokers", &self.brokers).field("group", &self.group).field("topics", &self.topics);
+        kafka.field("options", &options).finish()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,8 +83,8 @@ pub struct Mongo {
 #[derive(Clone)]
 pub struct Secret(pub String);
 
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
     }
 }
@@ -118,4 +156,79 @@ pub struct Storage {
 pub struct Telemetry {
     /// Address of `/metrics`, `/live` and `/ready`; `None` = off.
     pub listen: Option<std::net::SocketAddr>,
+    pub log_format: LogFormat,
+    /// A filter such as `info` or `info,sakia::sink=debug`.
+    pub log_level: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// A configuration with the origin of each of its values.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub config: Config,
+    entries: Vec<reader::Entry>,
+}
+
+impl Loaded {
+    /// The effective configuration as TOML, the origin of each value behind it, secrets masked.
+    pub fn print(&self) -> String {
+        print::print(&self.entries)
+    }
+}
+
+impl Config {
+    /// Merges all layers and checks the result; reports everything that is wrong with it at once.
+    pub fn load(sources: &Sources) -> Result<Loaded, Problems> {
+        let (raw, problems) = raw::RawConfig::gather(sources);
+        Self::check(&raw, problems, sources.machine, sources.option_check)
+    }
+
+    /// `text` over the defaults, on the default machine and without the environment.
+    pub fn from_toml(text: &str) -> Result<Self, Problems> {
+        let mut problems = Vec::new();
+        let layers = vec![raw::defaults(), raw::read_text("config", text, &mut problems)];
+        let raw = raw::RawConfig::merge(layers);
+        Self::check(&raw, problems, Machine::default(), None).map(|loaded| loaded.config)
+    }
+
+    fn check(
+        raw: &raw::RawConfig,
+        problems: Vec<Problem>,
+        machine: Machine,
+        option_check: Option<OptionCheck>,
+    ) -> Result<Loaded, Problems> {
+        let mut reader = reader::Reader::new(raw, problems);
+        let config = validate::config(&mut reader, machine, option_check);
+        let entries = reader.finish()?;
+        Ok(Loaded { config: config.expect("invariant: a section is missing only where a problem says so"), entries })
+    }
+
+    /// What readings of this topic are stored under; `None` where no decoder reads it.
+    ///
+    /// The decoder's name and its other topics are left out: renaming it or adding a topic decides nothing about this
+    /// topic's readings, and must not close its streams. So is the order of names that form a set.
+    pub fn contract_for(&self, topic: &str) -> Option<Contract> {
+        let table = self.decoders.iter().find(|decoder| decoder.topics.iter().any(|name| name == topic))?;
+        let mut decoder = DecoderTable { name: topic.to_owned(), topics: vec![topic.to_owned()], ..table.clone() };
+        decoder.include.sort_unstable();
+        decoder.exclude.sort_unstable();
+        Some(Contract {
+            decoder_version: contract::DECODER_VERSION,
+            decoder,
+            window_length_ms: self.bucket.window.length_ms,
+            window_offset_ms: self.bucket.window.offset_ms,
+            plausible_past_ms: self.plausible.past_ms,
+            plausible_future_ms: self.plausible.future_ms,
+            max_readings: contract::MAX_READINGS,
+            max_sample_bytes: self.bucket.max_sample_bytes,
+            isolation_level: ISOLATION_LEVEL.to_owned(),
+            time_name: self.fields.time.clone(),
+            info_name: self.fields.info.clone(),
+        })
+    }
 }

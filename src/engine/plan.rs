@@ -32,6 +32,8 @@ pub struct Delta {
     pub slot: u32,
     pub key: Arc<ChainKey>,
     pub origin: Arc<Origin>,
+    /// Names of the fields that get stats, in the order of the samples' numbers.
+    pub stats: Arc<[Box<str>]>,
     pub write: Write,
     /// Slowly changing tags as a BSON document; of an insert only.
     pub meta: Option<Arc<[u8]>>,
@@ -94,7 +96,10 @@ pub enum Outcome {
     /// The bucket that the delta appends to is gone, or is behind what was confirmed, by a linearizable read too.
     Vanished,
     /// The server will not take these samples.
-    Refused { code: i32, message: String },
+    Refused {
+        code: i32,
+        message: String,
+    },
     /// Nothing of this chain's partition can be written until somebody mends something.
     Broken(String),
 }
@@ -151,6 +156,8 @@ pub struct Span {
     /// Nothing at or past it may be sent until the ledger has raised it.
     pub reserved: i64,
     pub window: crate::record::Window,
+    /// Names of the fields that get stats.
+    pub stats: Arc<[Box<str>]>,
 }
 
 /// A partition handed to the engine.

@@ -1,0 +1,145 @@
+//! `sakia init`: creates the collections, indexes and the ledger's header, or says what is there already. Safe to repeat,
+//! and to run from several places at once.
+
+mod server;
+mod steps;
+mod survey;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::config::{Config, redact_uri};
+use server::{CommandError, Server};
+use steps::{Needed, State, Step};
+
+#[derive(Clone, Copy, Debug)]
+pub struct InitOptions {
+    /// Print the commands, write nothing.
+    pub dry_run: bool,
+    pub json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    #[error("cannot start a runtime: {0}")]
+    Runtime(io::Error),
+    #[error("mongo.uri {uri} cannot be used: {reason}")]
+    Uri { uri: String, reason: CommandError },
+    #[error("the server at {uri} cannot be asked: {reason}; check that it runs, and the address and login in mongo.uri")]
+    Unreachable { uri: String, reason: CommandError },
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
+    #[error("{what}: {reason}")]
+    Command { what: String, reason: CommandError },
+    #[error("others keep creating and dropping {namespace}; run init again once they are done")]
+    Unsettled { namespace: String },
+    #[error("cannot write the report: {0}")]
+    Report(#[from] io::Error),
+}
+
+/// Attempts, where another process creates the same things at the same time.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// What there was and what was done.
+struct Done {
+    steps: Vec<(Step, State)>,
+    notices: Vec<String>,
+}
+
+pub fn run(config: &Config, options: InitOptions) -> Result<ExitCode, InitError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(InitError::Runtime)?;
+    let done = runtime.block_on(init(config, options.dry_run))?;
+    let (out, notes) = (&mut io::stdout().lock(), &mut io::stderr().lock());
+    match (options.json, options.dry_run) {
+        (true, _) => report_json(out, config, options.dry_run, &done)?,
+        (false, true) => report_commands(out, notes, config, &done)?,
+        (false, false) => report_text(out, &done)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn init(config: &Config, dry_run: bool) -> Result<Done, InitError> {
+    let uri = || redact_uri(&config.mongo.uri.0);
+    let server = Server::connect(&config.mongo).await;
+    let server = server.map_err(|reason| InitError::Uri { uri: uri(), reason })?;
+    let hello = server.hello().await.map_err(|reason| InitError::Unreachable { uri: uri(), reason })?;
+    let topology = steps::check_topology(&hello).map_err(|refusal| InitError::Refused(vec![refusal]))?;
+    // What earlier attempts created counts as created, not as found.
+    let mut created = Vec::new();
+    for _ in 0..MAX_ATTEMPTS {
+        let survey = survey::survey(&server, config, topology).await?;
+        let needed = steps::steps(config, &survey).map_err(InitError::Refused)?;
+        if let Some(done) = apply(&server, needed, dry_run, &mut created).await? {
+            return Ok(done);
+        }
+    }
+    Err(InitError::Unsettled { namespace: server.namespace(&config.mongo.collection) })
+}
+
+/// Does what is needed. `None`: somebody else was at it too, look again.
+async fn apply(
+    server: &Server,
+    needed: Needed,
+    dry_run: bool,
+    created: &mut Vec<String>,
+) -> Result<Option<Done>, InitError> {
+    let mut steps = Vec::new();
+    for step in needed.steps {
+        let mut state = if created.contains(&step.what) { State::Created } else { step.state };
+        if let (false, Some(command)) = (dry_run, &step.command) {
+            match server.run(command.clone()).await {
+                Ok(_) => {
+                    state = state.once_done();
+                    created.extend((state == State::Created).then(|| step.what.clone()));
+                }
+                Err(error) if error.is_race() => return Ok(None),
+                Err(reason) => return Err(InitError::Command { what: step.what, reason }),
+            }
+        }
+        steps.push((step, state));
+    }
+    Ok(Some(Done { steps, notices: needed.notices }))
+}
+
+fn report_text(out: &mut impl Write, done: &Done) -> io::Result<()> {
+    for (step, state) in &done.steps {
+        writeln!(out, "{:<8} {}", state.name(), step.what)?;
+    }
+    done.notices.iter().try_for_each(|notice| writeln!(out, "note     {notice}"))
+}
+
+/// The commands alone on standard output, so that they can be kept and run elsewhere; everything else beside it.
+fn report_commands(out: &mut impl Write, notes: &mut impl Write, config: &Config, done: &Done) -> io::Result<()> {
+    let database = &config.mongo.database;
+    writeln!(notes, "nothing is written; each line is a command for db.getSiblingDB({database:?}).runCommand(...)")?;
+    for (step, state) in &done.steps {
+        writeln!(notes, "{:<8} {}", state.name(), step.what)?;
+        if let Some(command) = &step.command {
+            writeln!(out, "{}", json!(command))?;
+        }
+    }
+    done.notices.iter().try_for_each(|notice| writeln!(notes, "note     {notice}"))
+}
+
+fn report_json(out: &mut impl Write, config: &Config, dry_run: bool, done: &Done) -> io::Result<()> {
+    let steps = done.steps.iter().map(|(step, state)| {
+        let mut entry = json!({ "what": step.what, "state": state.name() });
+        if let Some(command) = &step.command {
+            entry["command"] = json!(command);
+        }
+        entry
+    });
+    let report = json!({
+        "database": config.mongo.database,
+        "collection": config.mongo.collection,
+        "dry_run": dry_run,
+        "steps": steps.collect::<Vec<_>>(),
+        "notices": done.notices,
+    });
+    writeln!(out, "{report}")
+}
+
+#[cfg(test)]
+mod tests;

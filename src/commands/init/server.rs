@@ -1,0 +1,118 @@
+//! The connection that `init` works over: raw commands, each judged by its whole reply.
+
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::ClientOptions;
+use mongodb::{Client, Database};
+
+use crate::config::Mongo;
+
+/// Somebody waits at a terminal: the driver's own 30 s are long for a wrong address.
+const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+const NAMESPACE_EXISTS: i32 = 48;
+const DUPLICATE_KEY: i32 = 11_000;
+
+#[derive(Debug)]
+pub(super) struct Server {
+    client: Client,
+    db: Database,
+}
+
+/// Why a command had no effect, or none that is certain.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error("{0}")]
+    Unanswered(String),
+    #[error("the server says: {message} (code {code})")]
+    Refused { code: i32, message: String },
+    #[error("unusual reply: {0}")]
+    Unusual(String),
+    #[error("done, but not acknowledged by a majority: {0}; run init again once the replica set is healthy")]
+    Unacknowledged(String),
+}
+
+impl From<Error> for CommandError {
+    /// The driver's own display lists labels and empty members.
+    fn from(error: Error) -> Self {
+        match *error.kind {
+            ErrorKind::Command(error) => Self::Refused { code: error.code, message: error.message },
+            kind => Self::Unanswered(kind.to_string()),
+        }
+    }
+}
+
+impl CommandError {
+    /// Another process created the same thing first.
+    pub(super) fn is_race(&self) -> bool {
+        matches!(self, Self::Refused { code: NAMESPACE_EXISTS | DUPLICATE_KEY, .. })
+    }
+}
+
+impl Server {
+    /// Fails on an unusable connection string only; nothing is sent yet.
+    pub(super) async fn connect(mongo: &Mongo) -> Result<Self, CommandError> {
+        let mut options = ClientOptions::parse(&mongo.uri.0).await?;
+        options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
+        options.app_name.get_or_insert_with(|| "sakia init".into());
+        let client = Client::with_options(options)?;
+        let db = client.database(&mongo.database);
+        Ok(Self { client, db })
+    }
+
+    pub(super) async fn hello(&self) -> Result<Document, CommandError> {
+        self.run(doc! { "hello": 1 }).await
+    }
+
+    pub(super) fn namespace(&self, collection: &str) -> String {
+        format!("{}.{collection}", self.db.name())
+    }
+
+    /// A reply with `ok: 1` may still hold errors: the driver does not look for them.
+    pub(super) async fn run(&self, command: Document) -> Result<Document, CommandError> {
+        checked(self.db.run_command(command).await?)
+    }
+
+    /// The first documents of a command that answers with a cursor.
+    pub(super) async fn list(&self, command: Document) -> Result<Vec<Document>, CommandError> {
+        batch(&self.run(command).await?)
+    }
+
+    /// As `list`, on the cluster's own configuration.
+    pub(super) async fn list_config(&self, command: Document) -> Result<Vec<Document>, CommandError> {
+        batch(&checked(self.client.database("config").run_command(command).await?)?)
+    }
+}
+
+fn checked(reply: Document) -> Result<Document, CommandError> {
+    if let Some(error) = reply.get_array("writeErrors").ok().and_then(|errors| errors.first()?.as_document()) {
+        let message = error.get_str("errmsg").unwrap_or_default().to_owned();
+        return Err(CommandError::Refused { code: error.get_i32("code").unwrap_or_default(), message });
+    }
+    match reply.get_document("writeConcernError") {
+        Ok(error) => Err(CommandError::Unacknowledged(error.get_str("errmsg").unwrap_or_default().to_owned())),
+        Err(_) => Ok(reply),
+    }
+}
+
+fn batch(reply: &Document) -> Result<Vec<Document>, CommandError> {
+    let first = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+    let first = first.map_err(|error| CommandError::Unusual(error.to_string()))?;
+    Ok(first.iter().filter_map(|item| item.as_document().cloned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_inside_a_good_reply_are_seen() {
+        assert!(checked(doc! { "ok": 1.0, "n": 1 }).is_ok());
+        let duplicate = doc! { "ok": 1.0, "n": 0, "writeErrors": [{ "index": 0, "code": 11_000, "errmsg": "E11000" }] };
+        assert!(checked(duplicate).unwrap_err().is_race());
+        let unproven = doc! { "ok": 1.0, "n": 1, "writeConcernError": { "code": 64, "errmsg": "timed out" } };
+        assert!(matches!(checked(unproven), Err(CommandError::Unacknowledged(_))));
+    }
+}

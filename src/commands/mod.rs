@@ -1,0 +1,4 @@
+//! What the program can be asked to do, one file a command.
+
+pub mod init;
+pub mod run;
