@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn spans_and_times_are_read() {
-        assert_eq!(parse_span("3d").unwrap(), Duration::from_secs(259_200));
-        assert_eq!(parse_span("1h 30m").unwrap(), Duration::from_secs(5_400));
+        assert_eq!(parse_span("3d").unwrap(), Duration::from_hours(72));
+        assert_eq!(parse_span("1h 30m").unwrap(), Duration::from_mins(90));
         assert!(parse_span("-3d").is_err() && parse_span("soon").is_err());
         assert_eq!(parse_time("2023-11-14T22:13:20Z").unwrap(), 1_700_000_000_000);
         assert_eq!(parse_time("-5").unwrap(), -5);

@@ -117,8 +117,10 @@ mod tests {
 
     const NOW: i64 = 1_700_000_000_000;
 
+    type Read = (Vec<(String, i64)>, Vec<(i64, &'static str)>);
+
     /// Readings as `(device, index)` and dead letters as `(index, reason)` of one record.
-    fn read(value: Option<&str>) -> (Vec<(String, i64)>, Vec<(i64, &'static str)>) {
+    fn read(value: Option<&str>) -> Read {
         let mut truth = Truth::new(Windows { length_ms: DAY_MS, offset_ms: 0 }, Vec::new());
         truth.record(0, 1, NOW, value.map(str::as_bytes));
         let readings = truth.readings.iter();
