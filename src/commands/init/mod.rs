@@ -27,7 +27,9 @@ pub enum InitError {
     Runtime(io::Error),
     #[error("mongo.uri {uri} cannot be used: {reason}")]
     Uri { uri: String, reason: CommandError },
-    #[error("the server at {uri} cannot be asked: {reason}; check that it runs, and the address and login in mongo.uri")]
+    #[error(
+        "the server at {uri} cannot be asked: {reason}; check that it runs, and the address and login in mongo.uri"
+    )]
     Unreachable { uri: String, reason: CommandError },
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
