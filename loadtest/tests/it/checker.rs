@@ -270,6 +270,9 @@ fn streams_must_not_overlap() {
 }
 
 proptest! {
+    // Each case goes through 200 documents; so many take seconds.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     /// However many samples are taken away, doubled or changed: exactly these are reported.
     #[test]
     fn faults_are_counted_exactly(picks in proptest::collection::btree_map(0_usize..196, 0_u8..3, 1..20)) {
