@@ -35,23 +35,23 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    #[command(flatten)]
-    layer: LayerArgs,
     /// Stop once everything that was in the topics at the start is stored
     #[arg(long)]
     until_caught_up: bool,
+    #[command(flatten)]
+    layer: LayerArgs,
 }
 
 #[derive(Debug, Args)]
 struct InitArgs {
-    #[command(flatten)]
-    layer: LayerArgs,
     /// Print the commands that are needed, one JSON document a line, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Report as one JSON document
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    layer: LayerArgs,
 }
 
 /// The highest layer of the configuration. Taken before and after the command's name alike: as clap's global arguments,

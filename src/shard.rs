@@ -87,7 +87,8 @@ impl Shard {
             }
             let wait = self.engine.next_timeout().map_or(PUBLISH_EVERY_MS, |at| at.since(now)).min(PUBLISH_EVERY_MS);
             let wait = Duration::from_millis(wait);
-            let hung_up = if self.engine.wants_records() { self.wait_for_any(wait) } else { self.wait_for_answer(wait) };
+            let hung_up =
+                if self.engine.wants_records() { self.wait_for_any(wait) } else { self.wait_for_answer(wait) };
             if hung_up {
                 break;
             }
@@ -153,11 +154,8 @@ impl Shard {
 
     fn assigned(&mut self, now: Tick, handed: Handed) {
         let id = handed.assigned.assignment;
-        let decoders: Result<Vec<_>, String> = handed
-            .contracts
-            .iter()
-            .map(|contract| Ok((Decoder::new(contract)?, Arc::clone(contract))))
-            .collect();
+        let decoders: Result<Vec<_>, String> =
+            handed.contracts.iter().map(|contract| Ok((Decoder::new(contract)?, Arc::clone(contract)))).collect();
         match decoders {
             Ok(decoders) => {
                 let origin = Arc::clone(&handed.assigned.origin);
@@ -263,14 +261,7 @@ fn skip(counts: &mut ShardCounts, reason: &'static str) {
     *counts.skipped.entry(reason).or_default() += 1;
 }
 
-fn dead_letter(
-    lane: &Lane,
-    taken: Taken,
-    index: u16,
-    reject: Reject,
-    record: &Record<'_>,
-    first: bool,
-) -> DeadLetter {
+fn dead_letter(lane: &Lane, taken: Taken, index: u16, reject: Reject, record: &Record<'_>, first: bool) -> DeadLetter {
     let detail = match reject.byte {
         Some(byte) => format!("{} at byte {byte}", reject.detail),
         None => reject.detail.to_owned(),

@@ -5,8 +5,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use sakia::config::{Contract, DecoderTable, TimestampFormat};
-use sakia::decode::{Decoder, Scratch, VERSION};
+use sakia::config::contract::{Contract, DECODER_VERSION, DecoderTable, TimestampFormat};
+use sakia::decode::{Decoder, Scratch};
 use sakia::record::{Headers, Record};
 
 thread_local! {
@@ -46,7 +46,7 @@ static ALLOCATOR: Counting = Counting;
 fn contract(explode: Option<&str>) -> Contract {
     let list = |names: &[&str]| names.iter().map(ToString::to_string).collect();
     Contract {
-        decoder_version: VERSION,
+        decoder_version: DECODER_VERSION,
         decoder: DecoderTable {
             name: "t".into(),
             topics: list(&["t"]),

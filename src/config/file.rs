@@ -52,6 +52,7 @@ impl Walk<'_> {
                 self.layer.set(path, to_value(value.get_ref()), place);
                 for (i, item) in items.iter().enumerate() {
                     path.push(i.to_string());
+                    self.layer.mention_section(path, &(self.place)(item.span().start));
                     self.mention_keys(item, path);
                     path.pop();
                 }

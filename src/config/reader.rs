@@ -136,6 +136,11 @@ impl<'a> Reader<'a> {
         self.entries.push(Entry { table: table.to_owned(), key: key.to_owned(), value, origin });
     }
 
+    /// Whether nothing is wrong so far.
+    pub(super) fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+
     /// Notes that a key exists, or every key below it.
     pub(super) fn known(&mut self, path: &str) {
         self.known.insert(pattern(path));

@@ -12,6 +12,7 @@ use super::units::show_size;
 use super::{
     Bucket, Config, FieldNames, Flow, Kafka, LogFormat, Mongo, Plausible, Secret, Storage, Telemetry, decoders,
 };
+use crate::decode::Decoder;
 use crate::record::Window;
 
 const SECOND: i64 = 1_000;
@@ -56,7 +57,7 @@ pub(super) fn config(r: &mut Reader<'_>, machine: Machine, check: Option<OptionC
             kafka.topics.push(topic.clone());
         }
     }
-    Some(Config {
+    let config = Config {
         kafka,
         mongo: mongo?,
         bucket: bucket?,
@@ -66,7 +67,22 @@ pub(super) fn config(r: &mut Reader<'_>, machine: Machine, check: Option<OptionC
         plausible: plausible?,
         storage: storage?,
         telemetry: telemetry?,
-    })
+    };
+    check_decoders(r, &config);
+    Some(config)
+}
+
+/// What the decoder itself has to say about its table, unless it would say again what was said.
+fn check_decoders(r: &mut Reader<'_>, config: &Config) {
+    if !r.is_clean() {
+        return;
+    }
+    for (i, table) in config.decoders.iter().enumerate() {
+        let contract = table.topics.first().and_then(|topic| config.contract_for(topic));
+        if let Some(Err(message)) = contract.map(|contract| Decoder::new(&contract)) {
+            r.problem(&format!("decoder.{i}"), message);
+        }
+    }
 }
 
 fn kafka(r: &mut Reader<'_>, check: Option<OptionCheck>) -> Option<Kafka> {

@@ -11,7 +11,9 @@ use crate::record::{Assignment, Origin, Position, StreamId, Tick};
 pub(super) enum Phase {
     Live,
     /// Takes no more records; released when everything is durable, or at the deadline.
-    Draining { deadline: Tick },
+    Draining {
+        deadline: Tick,
+    },
     /// Takes and writes nothing until somebody mends something.
     Stopped,
 }

@@ -68,9 +68,9 @@ impl Chains {
         let hash = hash_of(&self.hasher, device, window, stream);
         let slots = &self.slots;
         let same = |slot: &u32| {
-            slots[*slot as usize].as_ref().is_some_and(|c| {
-                c.key.stream == stream && c.key.window == window && *c.key.device == *device
-            })
+            slots[*slot as usize]
+                .as_ref()
+                .is_some_and(|c| c.key.stream == stream && c.key.window == window && *c.key.device == *device)
         };
         if let Some(slot) = self.index.find(hash, same) {
             return (*slot, false);

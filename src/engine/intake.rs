@@ -49,8 +49,7 @@ impl Engine {
         let run = chain.run_for(reading.meta, reading.stats.len());
         let before = run.samples.n_bytes();
         run.samples.push_sample(pos, reading.at, names.time, names.info, reading.info, reading.stats);
-        self.waiting_bytes +=
-            run.samples.n_bytes() - before + SAMPLE_BYTES + size_of_val(reading.stats);
+        self.waiting_bytes += run.samples.n_bytes() - before + SAMPLE_BYTES + size_of_val(reading.stats);
         let full = chain.n_waiting() >= self.policy.flush_samples as usize;
         if was_empty {
             self.begin_wait(now, slot);

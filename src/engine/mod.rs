@@ -36,11 +36,17 @@ use crate::telemetry::distribution::Distribution;
 pub enum Input {
     Assigned(Assigned),
     /// The partitions go elsewhere. Write what is held until the deadline, then forget; at once without `flush`.
-    Revoked { assignments: Vec<Assignment>, deadline: Tick, flush: bool },
+    Revoked {
+        assignments: Vec<Assignment>,
+        deadline: Tick,
+        flush: bool,
+    },
     /// The partitions are elsewhere already: forget.
     Lost(Vec<Assignment>),
     /// Write everything that is held; all assignments are released when done or at the deadline.
-    Drain { deadline: Tick },
+    Drain {
+        deadline: Tick,
+    },
     Written(Report),
     Ledger(LedgerAnswer),
     /// Time went on.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Engine, FlyingDead};
 use super::assignment::Phase;
 use super::chain::{InFlight, held_bytes};
 use super::plan::{DeadLetter, Delta, Plan, Write};
 use super::policy::Step;
 use super::samples::Samples;
+use super::{Engine, FlyingDead};
 use crate::record::{Assignment, Position, Tick};
 
 impl Engine {
@@ -112,7 +112,9 @@ impl Engine {
     fn is_worth_sending(&self, now: Tick) -> bool {
         let Some(since) = self.ready_since else { return false };
         let company = self.ready.len() >= self.policy.plan_statements;
-        company || since.after(self.policy.linger_ms) <= now || self.held.values().any(|h| matches!(h.phase, Phase::Draining { .. }))
+        company
+            || since.after(self.policy.linger_ms) <= now
+            || self.held.values().any(|h| matches!(h.phase, Phase::Draining { .. }))
     }
 
     /// Dead letters below `reserved`: past it the record may belong to another contract, under which it is good.
@@ -166,7 +168,11 @@ impl Engine {
             // A step planned for k samples is still right for the first few of them, but then it fills nothing.
             Step::Insert { k, open } => {
                 let (meta, samples) = chain.take(k.min(below));
-                (Write::Insert { n: next_n, open: open || (k > below && below < self.policy.min_fill as usize) }, meta, samples)
+                (
+                    Write::Insert { n: next_n, open: open || (k > below && below < self.policy.min_fill as usize) },
+                    meta,
+                    samples,
+                )
             }
             Step::Append { k, seal } => {
                 let (meta, samples) = chain.take(k.min(below));

@@ -163,8 +163,7 @@ fn move_tail(chain: &mut Chain, delta: &Delta) {
     match delta.write {
         Write::Insert { n, open } => {
             let bytes = bucket_bytes(&chain.key.device, delta.meta.as_deref()) + added;
-            chain.tail =
-                Some(Tail { n, hi, count, bytes, open, meta: delta.meta.clone() });
+            chain.tail = Some(Tail { n, hi, count, bytes, open, meta: delta.meta.clone() });
         }
         Write::Append { seal, .. } => {
             let tail = chain.tail.as_mut().expect("invariant: an append follows a known tail");

@@ -90,6 +90,7 @@ impl Caller {
     }
 
     /// Waits before the same statements are sent again.
+    #[expect(clippy::disallowed_methods, reason = "the one place where retries wait")]
     pub async fn pause(&self, backoff: &mut Backoff, reason: &str) {
         add(&self.counts.resends, 1);
         let wait_ms = backoff.next_ms();

@@ -10,7 +10,8 @@ use sakia::config::{Config, Contract};
 use sakia::engine::plan::{LedgerAsk, StreamMark};
 use sakia::record::{Assignment, Origin, Position, StreamId};
 use sakia::sink::ledger::coverage::Warning;
-use sakia::sink::ledger::{AssignError, Handed, Ledger, OpenError, PartitionAsk, Refusal};
+use sakia::sink::ledger::{AssignError, Claim, Ledger, OpenError, Refusal};
+use sakia::source::PartitionAsk;
 
 /// A database of its own a test, dropped before it is used, so that what a failed test left stays to be looked at.
 async fn database() -> Database {
@@ -52,16 +53,16 @@ fn ask(committed: Option<i64>) -> PartitionAsk {
     PartitionAsk { topic: "t".to_owned(), partition: 0, topic_id: None, committed, low: 0, high: 1_000 }
 }
 
-async fn assign(ledger: &Ledger, ask: &PartitionAsk, contract: &Contract) -> Handed {
+async fn assign(ledger: &Ledger, ask: &PartitionAsk, contract: &Contract) -> Claim {
     ledger.assign(ask, Assignment(1), contract).await.expect("handed over")
 }
 
 /// Spans as `(from, to, reserved)`.
-fn spans(handed: &Handed) -> Vec<(i64, Option<i64>, i64)> {
+fn spans(handed: &Claim) -> Vec<(i64, Option<i64>, i64)> {
     handed.assigned.spans.iter().map(|span| (span.from, span.to, span.reserved)).collect()
 }
 
-fn mark(handed: &Handed, span: usize, upto: i64) -> StreamMark {
+fn mark(handed: &Claim, span: usize, upto: i64) -> StreamMark {
     let assigned = &handed.assigned;
     StreamMark {
         assignment: assigned.assignment,
@@ -98,7 +99,7 @@ async fn insert(db: &Database, collection: &str, document: Document) {
 }
 
 #[track_caller]
-fn refusal(result: Result<Handed, AssignError>) -> Refusal {
+fn refusal(result: Result<Claim, AssignError>) -> Refusal {
     match result {
         Err(AssignError::Refused(refusal)) => refusal,
         other => panic!("not refused: {other:?}"),

@@ -62,7 +62,17 @@ impl Node {
         let mut engine = Engine::new(policy);
         engine.handle(now, Input::Assigned(Assigned { assignment: ASSIGNMENT, origin: Arc::new(origin), spans, dead }));
         let cursor = log.records.partition_point(|(offset, _)| *offset < start);
-        Self { id, engine, contracts, cursor, alive: true, done: false, flying: BTreeSet::new(), complaints: Vec::new(), budget }
+        Self {
+            id,
+            engine,
+            contracts,
+            cursor,
+            alive: true,
+            done: false,
+            flying: BTreeSet::new(),
+            complaints: Vec::new(),
+            budget,
+        }
     }
 
     /// Takes the next record, if there is one and room for it.
@@ -136,6 +146,11 @@ impl Node {
 
     pub(crate) fn stuck_report(&self) -> String {
         let progress: Vec<_> = self.engine.progress().collect();
-        format!("node {} is stuck at record {}: {progress:?}, {} bytes", self.id, self.cursor, self.engine.memory_bytes())
+        format!(
+            "node {} is stuck at record {}: {progress:?}, {} bytes",
+            self.id,
+            self.cursor,
+            self.engine.memory_bytes()
+        )
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sakia::record::Position;
 
 use crate::log::Item;
+use crate::node::Node;
 use crate::store::Bucket;
 use crate::world::World;
 
@@ -31,7 +32,7 @@ pub(crate) fn judge(world: &World) -> Result<(), String> {
         }
     }
     judge_chains(world, &mut problems);
-    problems.extend(world.live().filter(|n| !n.is_quiet(&world.log)).map(|n| n.stuck_report()));
+    problems.extend(world.live().filter(|n| !n.is_quiet(&world.log)).map(Node::stuck_report));
     problems.extend(world.complaints.iter().cloned());
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }

@@ -253,7 +253,7 @@ impl World {
     }
 
     fn repeat_message(&mut self) {
-        let plans: Vec<Plan> = self.net.iter().filter_map(|m| plan_of(m)).collect();
+        let plans: Vec<Plan> = self.net.iter().filter_map(plan_of).collect();
         if let Some(plan) = self.rng.choice(&plans) {
             self.net.push(Message::Plan { node: 0, plan: plan.clone(), late: true });
         }
@@ -272,7 +272,8 @@ impl World {
         let alive: Vec<usize> = self.live().map(|n| n.id).collect();
         if let Some(id) = self.rng.choice(&alive).copied() {
             let deadline = self.now.after(self.rng.u64(0..60));
-            let revoked = Input::Revoked { assignments: vec![crate::node::ASSIGNMENT], deadline, flush: self.rng.bool() };
+            let revoked =
+                Input::Revoked { assignments: vec![crate::node::ASSIGNMENT], deadline, flush: self.rng.bool() };
             self.nodes[id].engine.handle(self.now, revoked);
             self.restart();
         }

@@ -71,7 +71,8 @@ fn files_and_functions_are_short() {
 
 #[test]
 fn every_file_says_what_it_is() {
-    check(|_| true, rules::opening);
+    // Unit tests in a file of their own are what the file beside them says.
+    check(|name| !name.ends_with("tests.rs"), rules::opening);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::config::{Config, redact_uri};
 use server::{CommandError, Server};
-use steps::{State, Step};
+use steps::{Needed, State, Step};
 
 #[derive(Clone, Copy, Debug)]
 pub struct InitOptions {
@@ -25,12 +25,16 @@ pub struct InitOptions {
 pub enum InitError {
     #[error("cannot start a runtime: {0}")]
     Runtime(io::Error),
-    #[error("the server at {uri} gave no answer: {source}; check that it runs, and mongo.uri")]
-    Unreachable { uri: String, source: Box<mongodb::error::Error> },
+    #[error("mongo.uri {uri} cannot be used: {reason}")]
+    Uri { uri: String, reason: CommandError },
+    #[error(
+        "the server at {uri} cannot be asked: {reason}; check that it runs, and the address and login in mongo.uri"
+    )]
+    Unreachable { uri: String, reason: CommandError },
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
-    #[error("{what}: {source}")]
-    Command { what: String, source: CommandError },
+    #[error("{what}: {reason}")]
+    Command { what: String, reason: CommandError },
     #[error("others keep creating and dropping {namespace}; run init again once they are done")]
     Unsettled { namespace: String },
     #[error("cannot write the report: {0}")]
@@ -59,15 +63,17 @@ pub fn run(config: &Config, options: InitOptions) -> Result<ExitCode, InitError>
 }
 
 async fn init(config: &Config, dry_run: bool) -> Result<Done, InitError> {
-    let unreachable =
-        |source| InitError::Unreachable { uri: redact_uri(&config.mongo.uri.0), source: Box::new(source) };
-    let server = Server::connect(&config.mongo).await.map_err(unreachable)?;
-    let hello = server.hello().await.map_err(unreachable)?;
+    let uri = || redact_uri(&config.mongo.uri.0);
+    let server = Server::connect(&config.mongo).await;
+    let server = server.map_err(|reason| InitError::Uri { uri: uri(), reason })?;
+    let hello = server.hello().await.map_err(|reason| InitError::Unreachable { uri: uri(), reason })?;
     let topology = steps::check_topology(&hello).map_err(|refusal| InitError::Refused(vec![refusal]))?;
+    // What earlier attempts created counts as created, not as found.
+    let mut created = Vec::new();
     for _ in 0..MAX_ATTEMPTS {
         let survey = survey::survey(&server, config, topology).await?;
         let needed = steps::steps(config, &survey).map_err(InitError::Refused)?;
-        if let Some(done) = apply(&server, needed, dry_run).await? {
+        if let Some(done) = apply(&server, needed, dry_run, &mut created).await? {
             return Ok(done);
         }
     }
@@ -75,15 +81,23 @@ async fn init(config: &Config, dry_run: bool) -> Result<Done, InitError> {
 }
 
 /// Does what is needed. `None`: somebody else was at it too, look again.
-async fn apply(server: &Server, needed: steps::Needed, dry_run: bool) -> Result<Option<Done>, InitError> {
+async fn apply(
+    server: &Server,
+    needed: Needed,
+    dry_run: bool,
+    created: &mut Vec<String>,
+) -> Result<Option<Done>, InitError> {
     let mut steps = Vec::new();
     for step in needed.steps {
-        let mut state = step.state;
+        let mut state = if created.contains(&step.what) { State::Created } else { step.state };
         if let (false, Some(command)) = (dry_run, &step.command) {
             match server.run(command.clone()).await {
-                Ok(_) => state = state.once_done(),
+                Ok(_) => {
+                    state = state.once_done();
+                    created.extend((state == State::Created).then(|| step.what.clone()));
+                }
                 Err(error) if error.is_race() => return Ok(None),
-                Err(source) => return Err(InitError::Command { what: step.what, source }),
+                Err(reason) => return Err(InitError::Command { what: step.what, reason }),
             }
         }
         steps.push((step, state));

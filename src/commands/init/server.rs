@@ -25,33 +25,35 @@ pub(super) struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("{0}")]
-    Driver(#[from] Error),
+    Unanswered(String),
     #[error("the server says: {message} (code {code})")]
-    Write { code: i32, message: String },
+    Refused { code: i32, message: String },
+    #[error("unusual reply: {0}")]
+    Unusual(String),
     #[error("done, but not acknowledged by a majority: {0}; run init again once the replica set is healthy")]
     Unacknowledged(String),
 }
 
-impl CommandError {
-    fn code(&self) -> Option<i32> {
-        match self {
-            Self::Driver(error) => match error.kind.as_ref() {
-                ErrorKind::Command(error) => Some(error.code),
-                _ => None,
-            },
-            Self::Write { code, .. } => Some(*code),
-            Self::Unacknowledged(_) => None,
+impl From<Error> for CommandError {
+    /// The driver's own display lists labels and empty members.
+    fn from(error: Error) -> Self {
+        match *error.kind {
+            ErrorKind::Command(error) => Self::Refused { code: error.code, message: error.message },
+            kind => Self::Unanswered(kind.to_string()),
         }
     }
+}
 
+impl CommandError {
     /// Another process created the same thing first.
     pub(super) fn is_race(&self) -> bool {
-        matches!(self.code(), Some(NAMESPACE_EXISTS | DUPLICATE_KEY))
+        matches!(self, Self::Refused { code: NAMESPACE_EXISTS | DUPLICATE_KEY, .. })
     }
 }
 
 impl Server {
-    pub(super) async fn connect(mongo: &Mongo) -> Result<Self, Error> {
+    /// Fails on an unusable connection string only; nothing is sent yet.
+    pub(super) async fn connect(mongo: &Mongo) -> Result<Self, CommandError> {
         let mut options = ClientOptions::parse(&mongo.uri.0).await?;
         options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
         options.app_name.get_or_insert_with(|| "sakia init".into());
@@ -60,8 +62,8 @@ impl Server {
         Ok(Self { client, db })
     }
 
-    pub(super) async fn hello(&self) -> Result<Document, Error> {
-        self.db.run_command(doc! { "hello": 1 }).await
+    pub(super) async fn hello(&self) -> Result<Document, CommandError> {
+        self.run(doc! { "hello": 1 }).await
     }
 
     pub(super) fn namespace(&self, collection: &str) -> String {
@@ -87,7 +89,7 @@ impl Server {
 fn checked(reply: Document) -> Result<Document, CommandError> {
     if let Some(error) = reply.get_array("writeErrors").ok().and_then(|errors| errors.first()?.as_document()) {
         let message = error.get_str("errmsg").unwrap_or_default().to_owned();
-        return Err(CommandError::Write { code: error.get_i32("code").unwrap_or_default(), message });
+        return Err(CommandError::Refused { code: error.get_i32("code").unwrap_or_default(), message });
     }
     match reply.get_document("writeConcernError") {
         Ok(error) => Err(CommandError::Unacknowledged(error.get_str("errmsg").unwrap_or_default().to_owned())),
@@ -97,7 +99,7 @@ fn checked(reply: Document) -> Result<Document, CommandError> {
 
 fn batch(reply: &Document) -> Result<Vec<Document>, CommandError> {
     let first = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
-    let first = first.map_err(|error| CommandError::Write { code: 0, message: format!("unusual reply: {error}") })?;
+    let first = first.map_err(|error| CommandError::Unusual(error.to_string()))?;
     Ok(first.iter().filter_map(|item| item.as_document().cloned()).collect())
 }
 

@@ -3,9 +3,9 @@
 use mongodb::bson::{Bson, Document, doc};
 
 use super::survey::{Found, Survey};
-use crate::config::{Config, FieldNames};
+use crate::config::Config;
+use crate::sink::ledger::{self, HEADER_SCHEMA};
 
-const HEADER_SCHEMA: i32 = 1;
 const TTL_INDEX: &str = "sakia_ttl";
 const WILDCARD_INDEX: &str = "sakia_wildcard";
 
@@ -197,16 +197,8 @@ fn shown(document: &Document, key: &str) -> String {
     document.get(key).map_or_else(|| "missing".into(), Bson::to_string)
 }
 
-/// What the ledger of these readings starts with: a run that meant another collection, or other names, is told apart by it.
 fn header(config: &Config) -> Document {
-    let namespace = format!("{}.{}", config.mongo.database, config.mongo.collection);
-    let FieldNames { deviceid, date, first, last, count, open, meta, samples, time, info, stats, schema, src, pos } =
-        &config.fields;
-    let fields = doc! {
-        "deviceid": deviceid, "date": date, "first": first, "last": last, "count": count, "open": open, "meta": meta,
-        "samples": samples, "time": time, "info": info, "stats": stats, "schema": schema, "src": src, "pos": pos,
-    };
-    doc! { "_id": "header", "namespace": namespace, "fields": fields, "schema": HEADER_SCHEMA }
+    ledger::header(&format!("{}.{}", config.mongo.database, config.mongo.collection), &config.fields)
 }
 
 fn collection(config: &Config, survey: &Survey, name: &str, holds_readings: bool) -> Step {

@@ -30,7 +30,7 @@ pub(super) struct Survey {
 
 pub(super) async fn survey(server: &Server, config: &Config, topology: Topology) -> Result<Survey, InitError> {
     let names = Names::of(config);
-    let look = |what: &str, source| InitError::Command { what: format!("cannot look at {what}"), source };
+    let look = |what: &str, reason| InitError::Command { what: format!("cannot look at {what}"), reason };
     let ours = doc! { "name": { "$in": names.all().to_vec() } };
     let listed = server.list(doc! { "listCollections": 1, "filter": ours }).await;
     let listed = listed.map_err(|error| look("the collections", error))?;

@@ -20,7 +20,9 @@ fn after(config: &Config, survey: &Survey) -> Survey {
         if let Ok(name) = command.get_str("create") {
             let mut options = command.clone();
             // The server leaves out what is its default.
-            ["create", "writeConcern", "collation"].map(|key| options.remove(key));
+            for key in ["create", "writeConcern", "collation"] {
+                options.remove(key);
+            }
             survey.collections.insert(name.into(), Found { kind: "collection".into(), options });
         } else if let Ok(indexes) = command.get_array("indexes") {
             survey.indexes.extend(indexes.iter().map(|index| index.as_document().unwrap().clone()));

@@ -131,6 +131,7 @@ fn decoders_are_checked() {
         ("timestamp_format = \"unix_ms\"", "", ["decoder[1].timestamp_format", "never guessed"]),
         ("unix_ms", "millis", ["sakia.toml:10: decoder[1].timestamp_format", "unix_ns, iso8601"]),
         ("\"deviceid\"", "\"@keys.a\"", ["sakia.toml:8: decoder[1].device_path", "did you mean @key?"]),
+        ("\"deviceid\"", "\"a[x]\"", ["sakia.toml:6: decoder[1]", "path `a[x]`"]),
         ("\"deviceid\"", "7", ["sakia.toml:8", "write a list of texts"]),
         ("device_path = \"deviceid\"", "", ["decoder[1].device_path", "is not set"]),
         ("topics = [\"readings\"]", "topics = \"^read\"", ["sakia.toml:7", "is a pattern"]),

@@ -1,4 +1,4 @@
-//! Every form of a time, its faults, and `jiff` as the judge of the calendar.
+//! Times as people send them, and as nobody should.
 
 use proptest::prelude::*;
 

@@ -13,29 +13,16 @@ use super::store::{Ledger, pause};
 use crate::config::Contract;
 use crate::engine::plan::{Assigned, Span};
 use crate::record::{Assignment, Origin, Position, StreamId, Window};
+use crate::source::PartitionAsk;
 
 /// Lost comparisons and unseen writes that are tried again before the caller is told to come back.
 const MAX_TRIES: u32 = 8;
 /// Dead letters read a command.
 const PAGE: i64 = 10_000;
 
-/// What is known of a partition when it is handed to this process.
+/// A partition that may be written, as its ledger entry has it now.
 #[derive(Clone, Debug)]
-pub struct PartitionAsk {
-    pub topic: String,
-    pub partition: i32,
-    /// The broker's id of the topic, where the client can tell it.
-    pub topic_id: Option<String>,
-    /// Offset committed by the Kafka group, if any.
-    pub committed: Option<i64>,
-    /// First offset that the broker still has, and the one past its last.
-    pub low: i64,
-    pub high: i64,
-}
-
-/// A partition that may be written.
-#[derive(Clone, Debug)]
-pub struct Handed {
+pub struct Claim {
     pub assigned: Assigned,
     /// One a span.
     pub contracts: Vec<Arc<Contract>>,
@@ -57,7 +44,7 @@ impl Ledger {
         ask: &PartitionAsk,
         assignment: Assignment,
         contract: &Contract,
-    ) -> Result<Handed, AssignError> {
+    ) -> Result<Claim, AssignError> {
         let mut stop = self.stop.subscribe();
         let stopped = || AssignError::Unavailable("stopping".to_owned());
         let tries = async {
@@ -83,7 +70,7 @@ impl Ledger {
         ask: &PartitionAsk,
         assignment: Assignment,
         contract: &Contract,
-    ) -> Result<Option<Handed>, AssignError> {
+    ) -> Result<Option<Claim>, AssignError> {
         let origin = self.origin(ask).await?;
         let found = self.find_entry(&origin).await?;
         if found.is_none() {
@@ -112,7 +99,7 @@ impl Ledger {
         let dead = self.dead_letters(&decision.spans).await?;
         let spans = decision.spans.iter().zip(&contracts).map(|(plan, contract)| span(plan, contract)).collect();
         let assigned = Assigned { assignment, origin: Arc::new(origin), spans, dead };
-        Ok(Some(Handed { assigned, contracts, warnings: decision.warnings }))
+        Ok(Some(Claim { assigned, contracts, warnings: decision.warnings }))
     }
 
     /// The topic's newest incarnation rules, also for a partition that has no entry yet.

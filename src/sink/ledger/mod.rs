@@ -22,7 +22,7 @@ mod settle;
 mod store;
 
 #[cfg(feature = "service")]
-pub use assign::{Handed, PartitionAsk};
+pub use assign::Claim;
 #[cfg(feature = "service")]
 pub use document::{HEADER_SCHEMA, header};
 #[cfg(feature = "service")]

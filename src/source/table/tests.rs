@@ -7,7 +7,7 @@ use crate::record::{StreamId, Window};
 
 fn span(from: i64, to: Option<i64>) -> Span {
     let window = Window { length_ms: 86_400_000, offset_ms: 0 };
-    Span { stream: StreamId(from), from, to, reserved: from, window, stats: std::sync::Arc::default() }
+    Span { stream: StreamId(from), from, to, reserved: from, window, stats: Arc::default() }
 }
 
 fn live(assignment: u32, spans: &[Span], committed: Option<i64>) -> Live {

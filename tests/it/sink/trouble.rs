@@ -125,8 +125,9 @@ async fn a_store_that_is_away_is_tried_until_stopped() {
     let counting = sink.clone();
     let plan = Plan { id: 1, deltas: vec![insert("d", 0, true, 1)], dead: vec![] };
     let write = tokio::spawn(async move { sink.write(plan).await });
+    let mut look = tokio::time::interval(Duration::from_millis(20));
     while counting.counts().totals().resends < 2 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        look.tick().await;
     }
     stop.send_replace(true);
     assert!(write.await.expect("no panic").is_none());

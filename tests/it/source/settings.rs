@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use sakia::config::{
-    Bucket, Config, Contract, DecoderTable, FieldNames, Flow, Kafka, Mongo, Plausible, Secret, Storage, Telemetry,
-    TimestampFormat,
+    Bucket, Config, Contract, DecoderTable, FieldNames, Flow, Kafka, LogFormat, Mongo, Plausible, Secret, Storage,
+    Telemetry, TimestampFormat,
 };
 use sakia::record::Window;
 
@@ -67,7 +67,7 @@ pub(super) fn config(topic: &Topic) -> Config {
         decoders: vec![contract().decoder],
         plausible: Plausible { past_ms: 0, future_ms: 0 },
         storage: Storage { compressor: text("snappy"), leaf_page_max: None, ttl_days: None, wildcard_index: None },
-        telemetry: Telemetry { listen: None },
+        telemetry: Telemetry { listen: None, log_format: LogFormat::Text, log_level: text("info") },
     }
 }
 

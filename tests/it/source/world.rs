@@ -244,7 +244,8 @@ impl Resolve for World {
         facts.assignments.insert(ask.partition, assignment);
         let from = facts.next.get(&ask.partition).copied().or(ask.committed).unwrap_or(ask.low);
         let origin = Origin { cluster: "test".to_owned(), topic: ask.topic, incarnation: 0, partition: ask.partition };
-        let span = |from, to| Span { stream: StreamId(from), from, to, reserved: from, window: DAY, stats: Arc::default() };
+        let span =
+            |from, to| Span { stream: StreamId(from), from, to, reserved: from, window: DAY, stats: Arc::default() };
         let spans = match facts.covered {
             Some((end, next)) => vec![span(from, Some(end)), span(next, None)],
             None => vec![span(from, None)],

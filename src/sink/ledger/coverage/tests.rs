@@ -1,3 +1,5 @@
+//! The coverage rule by example: each test is one situation of a partition and the spans that follow from it.
+
 use super::*;
 
 fn stream(id: i64, from: i64, to: Option<i64>, next: i64, contract: &str) -> Stream {

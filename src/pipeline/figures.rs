@@ -1,0 +1,130 @@
+//! Figures for people and probes: gathers what the threads count, once a second.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use mongodb::Database;
+use mongodb::bson::doc;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::record::Tick;
+use crate::sink::bucket::BucketSink;
+use crate::source::SourceCounts;
+use crate::telemetry::counts::{PartitionLag, ShardCounts, SourceGauges};
+use crate::telemetry::health::Health;
+use crate::telemetry::http::{self, Pages};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::progress::{Line, Progress};
+
+/// A thread that has not gone round its loop for so long is not live. Longer than any bounded wait of the poll thread.
+const STALE_AFTER_MS: u64 = 120_000;
+const EVERY: Duration = Duration::from_secs(1);
+const PING_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Figures {
+    pub(super) source: Arc<SourceCounts>,
+    metrics: Metrics,
+    health: Arc<Health>,
+    budget_bytes: u64,
+    /// Partitions that the health page calls stopped.
+    stopped: Mutex<BTreeSet<(String, i32)>>,
+}
+
+impl Figures {
+    pub(super) fn new(config: &Config, clock: Clock) -> Self {
+        let n_shards = config.flow.shards as usize;
+        Self {
+            source: Arc::new(SourceCounts::default()),
+            metrics: Metrics::new(n_shards),
+            health: Arc::new(Health::new(n_shards, STALE_AFTER_MS, clock.now())),
+            budget_bytes: config.flow.memory_budget_bytes,
+            stopped: Mutex::default(),
+        }
+    }
+
+    /// A shard's thread publishes.
+    pub(super) fn shard(&self, i: usize, now: Tick, counts: &ShardCounts) {
+        self.metrics.publish_shard(i, counts);
+        self.health.beat_shard(i, now);
+    }
+
+    fn gather(&self) {
+        let source = &self.source;
+        let lag = |p: crate::source::PartitionFigures| PartitionLag {
+            topic: p.topic,
+            partition: p.partition,
+            records: u64::try_from(p.lag).ok(),
+        };
+        self.metrics.publish_source(&SourceGauges {
+            record_bytes: source.bytes.load(Relaxed),
+            rebalances: source.rebalances.load(Relaxed),
+            pauses: source.pauses.load(Relaxed),
+            commits: source.commits.load(Relaxed),
+            commit_errors: source.commit_errors.load(Relaxed),
+            partitions_assigned: source.n_live.load(Relaxed) + source.n_stopped.load(Relaxed),
+            partitions_stopped: source.n_stopped.load(Relaxed),
+            librdkafka_bytes: source.queue_bytes.load(Relaxed),
+            arena_bytes: source.batch_bytes.load(Relaxed) as u64,
+            memory_budget_bytes: self.budget_bytes,
+            lags: source.partitions().into_iter().map(lag).collect(),
+        });
+        self.health.beat_poll(Tick(source.seen.load(Relaxed)));
+        self.health.set_group_joined(source.rebalances.load(Relaxed) > 0);
+        self.note_halts();
+    }
+
+    fn note_halts(&self) {
+        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let halts = self.source.halts();
+        let now: BTreeSet<_> = halts.iter().map(|h| (h.topic.to_string(), h.partition)).collect();
+        for (topic, partition) in stopped.difference(&now) {
+            self.health.clear_partition(topic, *partition);
+        }
+        for halt in halts {
+            self.health.stop_partition(&halt.topic, halt.partition, halt.reason);
+        }
+        *stopped = now;
+    }
+}
+
+/// Opens the pages, if any are configured, and serves them as long as the runtime lives.
+pub(super) async fn serve(config: &Config, figures: Arc<Figures>, clock: Clock) -> anyhow::Result<()> {
+    let Some(listen) = config.telemetry.listen else { return Ok(()) };
+    let listener = http::listen(listen).await?;
+    let pages = Pages { metrics: figures.metrics.clone(), health: Arc::clone(&figures.health), clock };
+    let (address, server) = http::serve(listener, pages, std::future::pending()).context("cannot serve metrics")?;
+    tracing::info!(%address, "serving /metrics, /live and /ready");
+    tokio::spawn(server);
+    Ok(())
+}
+
+/// Gathers and shows once a second, as long as the runtime lives.
+pub(super) async fn publish(figures: Arc<Figures>, sink: BucketSink, clock: Clock, line: Line) {
+    let mut progress = Progress::new(line);
+    let mut every = tokio::time::interval(EVERY);
+    loop {
+        every.tick().await;
+        figures.gather();
+        figures.metrics.publish_sink(&sink.counts().totals());
+        progress.report(clock.now(), &figures.metrics.summary());
+    }
+}
+
+/// Asks the server every few seconds whether it is there: an idle process has no other way to know.
+pub(super) async fn ping(figures: Arc<Figures>, db: Database) {
+    let mut every = tokio::time::interval(PING_EVERY);
+    loop {
+        every.tick().await;
+        let answer = tokio::time::timeout(PING_EVERY, db.run_command(doc! { "ping": 1 })).await;
+        match answer {
+            Ok(Ok(_)) => figures.health.sink_answered(),
+            Ok(Err(error)) => figures.health.sink_failed(error.to_string()),
+            Err(_) => figures.health.sink_failed(format!("no answer within {} s", PING_EVERY.as_secs())),
+        }
+    }
+}
