@@ -157,7 +157,7 @@ impl World {
     }
 
     /// The configuration file as it stands.
-    fn config_file(&self) -> PathBuf {
+    pub(super) fn config_file(&self) -> PathBuf {
         let path = self.dir.path().join("sakia.toml");
         let decoder = format!(
             "[[decoder]]\ntopics = [\"{}\"]\ndevice_path = \"deviceid\"\ntimestamp_path = \"ts\"\n\
@@ -182,13 +182,18 @@ impl World {
 
     /// Starts `sakia run`; its log goes to a file of its own.
     pub(super) fn start(&self, args: &[&str]) -> Running {
-        Running::start(self.sakia("run", args), &self.dir.path().join(format!("log-{:08x}", fastrand::u32(..))))
+        self.start_as(self.sakia("run", args))
     }
 
     /// Starts `sakia run` so that it ends itself at the `count`-th pass of a crash point.
     pub(super) fn start_crashing(&self, point: &str, count: u32) -> Running {
         let mut command = self.sakia("run", &[]);
         command.env("SAKIA_CRASH_AT", format!("{point}:{count}"));
+        self.start_as(command)
+    }
+
+    /// Starts a command made by `sakia`, perhaps changed since.
+    pub(super) fn start_as(&self, command: Command) -> Running {
         Running::start(command, &self.dir.path().join(format!("log-{:08x}", fastrand::u32(..))))
     }
 
@@ -352,19 +357,19 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn program(name: &str) -> PathBuf {
+pub(super) fn program(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_sakia")).with_file_name(name);
     assert!(path.exists(), "{} is not built: run `cargo build --workspace` first, as `make test` does", path.display());
     path
 }
 
-fn client() -> ClientConfig {
+pub(super) fn client() -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", kafka());
     config
 }
 
-fn admin() -> AdminClient<DefaultClientContext> {
+pub(super) fn admin() -> AdminClient<DefaultClientContext> {
     client().create().unwrap()
 }
 

@@ -1,0 +1,51 @@
+//! Topics beside a world's own, and records that the broker forgets.
+
+use std::time::Duration;
+
+use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use tokio::runtime::Runtime;
+
+use super::world::{Sent, admin, client};
+
+/// Longer than any of these steps takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(super) fn create_topic(name: &str, n_partitions: i32) {
+    let topic = NewTopic::new(name, n_partitions, TopicReplication::Fixed(1)).set("retention.ms", "-1");
+    let created = Runtime::new().unwrap().block_on(admin().create_topics([&topic], &AdminOptions::new())).unwrap();
+    created.into_iter().for_each(|result| drop(result.unwrap()));
+}
+
+/// As `World::send`, to another topic.
+pub(super) fn send(topic: &str, records: impl IntoIterator<Item = Sent>) {
+    let producer: BaseProducer = client().set("linger.ms", "5").create().unwrap();
+    for record in records {
+        let value = record.value.unwrap_or_default();
+        let message = BaseRecord::to(topic)
+            .partition(record.partition)
+            .key(record.key.as_str())
+            .timestamp(record.timestamp)
+            .payload(&value);
+        producer.send(message).map_err(|(error, _)| error).unwrap();
+        producer.poll(Duration::ZERO);
+    }
+    producer.flush(LIMIT).unwrap();
+}
+
+/// Lets the broker forget what lies before `offset`, as retention does.
+pub(super) fn delete_records(topic: &str, partition: i32, offset: i64) {
+    let mut upto = TopicPartitionList::new();
+    upto.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
+    let deleted = Runtime::new().unwrap().block_on(admin().delete_records(&upto, &AdminOptions::new())).unwrap();
+    deleted.elements().iter().for_each(|element| element.error().unwrap());
+}
+
+/// A decoder's table for `topic`, to be appended to that of a world, with the paths of `reading`.
+pub(super) fn decoder(topic: &str) -> String {
+    format!(
+        "[[decoder]]\ntopics = [\"{topic}\"]\ndevice_path = \"deviceid\"\ntimestamp_path = \"ts\"\n\
+         timestamp_format = \"unix_ms\"\n"
+    )
+}
