@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::stored::{assert_offsets, bytes, numbered, samples, streams};
+use super::stored::{assert_offsets, bytes, crash, numbered, samples, streams};
 use super::topics;
 use super::world::{NOON, World, reading, until};
 
@@ -122,7 +122,7 @@ fn two_topics_share_a_collection_and_its_devices() {
     let mut world = World::new("topics", 1);
     let other = format!("{}_b", world.name);
     topics::create_topic(&other, 1);
-    world.decoder(&topics::decoder(&other));
+    topics::beside(&mut world, &other);
     world.send((0..300).map(|i| numbered(0, i, NOON)));
     topics::send(&other, (0..200).map(|i| numbered(0, i, NOON)));
     world.catch_up();
@@ -157,7 +157,7 @@ fn case_09_replayed_ranges_apply_only_what_is_new() {
     let world = World::new("ranges", 1);
     world.send((0..200).map(|i| numbered(0, i, NOON)));
     // Durable in the buckets, unknown to the ledger and to Kafka: everything is read and written again.
-    let (_, log) = world.start_crashing("after_write", 1).wait();
+    let log = crash(&world, "after_write", 1);
     assert_eq!(next(&world), 0, "{log}");
     assert!(world.n_samples() > 0, "{log}");
     world.send((200..300).map(|i| numbered(0, i, NOON)));

@@ -68,3 +68,14 @@ pub(super) fn bytes(documents: &[Document]) -> Vec<Vec<u8>> {
 pub(super) fn streams(entry: &Document) -> Vec<&Document> {
     entry.get_array("streams").unwrap().iter().map(|stream| stream.as_document().unwrap()).collect()
 }
+
+/// Runs until the `count`-th pass of a crash point, in a group of its own: in the world's, the next member would wait
+/// until the broker takes this one for dead. Where to go on, the ledger says to any group.
+pub(super) fn crash(world: &World, point: &str, count: u32) -> String {
+    let mut command = world.sakia("run", &["--set"]);
+    command.arg(format!("kafka.group={}_{:08x}", world.name, fastrand::u32(..)));
+    command.env("SAKIA_CRASH_AT", format!("{point}:{count}"));
+    let (status, log) = world.start_as(command).wait();
+    assert!(!status.success(), "it did not crash:\n{log}");
+    log
+}

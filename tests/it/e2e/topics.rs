@@ -7,15 +7,17 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
 
-use super::world::{Sent, admin, client};
+use super::world::{Sent, World, admin, client};
 
 /// Longer than any of these steps takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 pub(super) fn create_topic(name: &str, n_partitions: i32) {
     let topic = NewTopic::new(name, n_partitions, TopicReplication::Fixed(1)).set("retention.ms", "-1");
     let created = Runtime::new().unwrap().block_on(admin().create_topics([&topic], &AdminOptions::new())).unwrap();
-    created.into_iter().for_each(|result| drop(result.unwrap()));
+    for result in created {
+        result.unwrap();
+    }
 }
 
 /// As `World::send`, to another topic.
@@ -39,13 +41,15 @@ pub(super) fn delete_records(topic: &str, partition: i32, offset: i64) {
     let mut upto = TopicPartitionList::new();
     upto.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
     let deleted = Runtime::new().unwrap().block_on(admin().delete_records(&upto, &AdminOptions::new())).unwrap();
-    deleted.elements().iter().for_each(|element| element.error().unwrap());
+    for element in deleted.elements() {
+        element.error().unwrap();
+    }
 }
 
-/// A decoder's table for `topic`, to be appended to that of a world, with the paths of `reading`.
-pub(super) fn decoder(topic: &str) -> String {
-    format!(
-        "[[decoder]]\ntopics = [\"{topic}\"]\ndevice_path = \"deviceid\"\ntimestamp_path = \"ts\"\n\
-         timestamp_format = \"unix_ms\"\n"
-    )
+/// Makes the world read `topic` too, with the paths of `reading`.
+pub(super) fn beside(world: &mut World, topic: &str) {
+    world.settings(&format!(
+        "[bucket]\nflush_age = \"300ms\"\n[[decoder]]\ntopics = [\"{topic}\"]\ndevice_path = \"deviceid\"\n\
+         timestamp_path = \"ts\"\ntimestamp_format = \"unix_ms\"\n"
+    ));
 }
