@@ -5,6 +5,7 @@
 
 mod figures;
 mod resolve;
+mod settle;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,14 +21,15 @@ use tokio::sync::{mpsc, watch};
 
 use self::figures::Figures;
 use self::resolve::LedgerResolve;
+use self::settle::settle_asks;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::engine::FlushPolicy;
-use crate::engine::plan::{LedgerAsk, Plan};
+use crate::engine::plan::Plan;
 use crate::shard::{Answer, Links, Shard};
 use crate::sink::bucket::BucketSink;
 use crate::sink::ledger::Ledger;
-use crate::source::{self, Board, Inbound, Stop, Stopped, Wiring, kafka};
+use crate::source::{self, Board, Inbound, Stop, Stopped, TopicIds, Wiring, kafka};
 use crate::telemetry::progress::Line;
 
 /// How long a broker may take to tell the cluster's id at the start.
@@ -48,6 +50,7 @@ struct Parts {
     board: Arc<Board>,
     sink: BucketSink,
     ledger: Arc<Ledger>,
+    ids: Arc<TopicIds>,
     figures: Arc<Figures>,
     runtime: Runtime,
 }
@@ -66,8 +69,9 @@ pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -
     let db = runtime.block_on(connect(&config))?;
     let ledger = Arc::new(runtime.block_on(Ledger::open(db.clone(), &config, cluster))?);
     let sink = BucketSink::new(db.clone(), &config, writers_stopped);
+    let ids = Arc::new(TopicIds::new(&config.kafka, clock)?);
     let figures = Arc::new(Figures::new(&config, clock));
-    let parts = Parts { board: Arc::new(Board::new()), sink, ledger, figures, runtime, clock, config };
+    let parts = Parts { board: Arc::new(Board::new()), sink, ledger, ids, figures, runtime, clock, config };
     parts.runtime.block_on(figures::serve(&parts.config, Arc::clone(&parts.figures), clock))?;
     parts.runtime.spawn(listen_for_signals(Arc::clone(&stop)));
     parts.runtime.spawn(figures::ping(Arc::clone(&parts.figures), db));
@@ -109,7 +113,12 @@ async fn connect(config: &Config) -> anyhow::Result<Database> {
 impl Parts {
     fn run_source(&self, until_caught_up: bool, stop: Arc<Stop>) -> anyhow::Result<Stopped> {
         let (senders, shards) = self.start_shards();
-        let resolve = LedgerResolve::new(self.runtime.handle().clone(), Arc::clone(&self.ledger), self.config.clone());
+        let resolve = LedgerResolve::new(
+            self.runtime.handle().clone(),
+            Arc::clone(&self.ledger),
+            Arc::clone(&self.ids),
+            self.config.clone(),
+        );
         let wiring = Wiring {
             shards: senders,
             board: Arc::clone(&self.board),
@@ -143,7 +152,7 @@ impl Parts {
         let (plans, plans_rx) = mpsc::channel(n_plans);
         let (asks, asks_rx) = mpsc::channel(1);
         self.runtime.spawn(write_plans(self.sink.clone(), plans_rx, answers_tx.clone()));
-        self.runtime.spawn(settle_asks(Arc::clone(&self.ledger), asks_rx, answers_tx));
+        self.runtime.spawn(settle_asks(Arc::clone(&self.ledger), Arc::clone(&self.ids), asks_rx, answers_tx));
         let links = Links { inbound, answers, plans, asks, board: Arc::clone(&self.board) };
         let shard = Shard::new(policy(&self.config), links, self.clock);
         let figures = Arc::clone(&self.figures);
@@ -165,15 +174,6 @@ async fn write_plans(sink: BucketSink, mut plans: mpsc::Receiver<Plan>, answers:
                 answers.try_send(Answer::Written(report)).ok();
             }
         });
-    }
-}
-
-async fn settle_asks(ledger: Arc<Ledger>, mut asks: mpsc::Receiver<LedgerAsk>, answers: Sender<Answer>) {
-    while let Some(ask) = asks.recv().await {
-        crate::crash::point("before_ledger");
-        let Some(answer) = ledger.settle(&ask).await else { return };
-        crate::crash::point("after_ledger");
-        answers.try_send(Answer::Ledger(answer)).ok();
     }
 }
 

@@ -7,18 +7,19 @@ use tokio::runtime::Handle;
 use crate::config::Config;
 use crate::record::Assignment;
 use crate::sink::ledger::{AssignError, Ledger};
-use crate::source::{Handed, PartitionAsk, Refused, Resolve};
+use crate::source::{Handed, PartitionAsk, Refused, Resolve, TopicIds};
 
 #[derive(Debug)]
 pub(super) struct LedgerResolve {
     runtime: Handle,
     ledger: Arc<Ledger>,
+    ids: Arc<TopicIds>,
     config: Config,
 }
 
 impl LedgerResolve {
-    pub(super) fn new(runtime: Handle, ledger: Arc<Ledger>, config: Config) -> Self {
-        Self { runtime, ledger, config }
+    pub(super) fn new(runtime: Handle, ledger: Arc<Ledger>, ids: Arc<TopicIds>, config: Config) -> Self {
+        Self { runtime, ledger, ids, config }
     }
 }
 
@@ -34,6 +35,9 @@ impl Resolve for LedgerResolve {
             retry: matches!(error, AssignError::Unavailable(_)),
             reason: error.to_string(),
         })?;
+        if let Some(id) = &ask.topic_id {
+            self.ids.learn(&ask.topic, id);
+        }
         for warning in claim.warnings {
             tracing::warn!(topic = ask.topic, partition = ask.partition, %warning, "the ledger differs");
         }

@@ -65,12 +65,17 @@ pub(super) fn max_poll_interval_ms(kafka: &Kafka) -> u64 {
     kafka.options.get("max.poll.interval.ms").and_then(|v| v.parse().ok()).unwrap_or(MAX_POLL_INTERVAL_MS)
 }
 
-/// The cluster's id, which names partitions in the ledger. Asks with a client of its own that joins no group.
-pub fn cluster_id(kafka: &Kafka, timeout: Duration) -> Result<String, SourceError> {
+/// Settings of a client that only asks questions: of no group, without statistics.
+pub(super) fn groupless_config(kafka: &Kafka) -> ClientConfig {
     let mut config = client_config(kafka, 0);
     config.remove("group.id");
     config.set("statistics.interval.ms", "0");
-    let consumer: BaseConsumer = config.create().map_err(SourceError::Client)?;
+    config
+}
+
+/// The cluster's id, which names partitions in the ledger. Asks with a client of its own that joins no group.
+pub fn cluster_id(kafka: &Kafka, timeout: Duration) -> Result<String, SourceError> {
+    let consumer: BaseConsumer = groupless_config(kafka).create().map_err(SourceError::Client)?;
     let waited_ms = timeout.as_millis() as u64;
     let unreachable = || SourceError::Unreachable { brokers: kafka.brokers.clone(), waited_ms };
     consumer.client().fetch_cluster_id(timeout).ok_or_else(unreachable)

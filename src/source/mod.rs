@@ -8,8 +8,8 @@
 //! - A full shard first makes the poll thread wait, which costs nothing; only after a while are its partitions paused,
 //!   which throws prefetched records away but lets rebalances be served.
 //!
-//! `batch`, `board`, `flow`, `outbox` and `table` are pure; `kafka`, `native`, `poll`, `rebalance` and `settle` talk to
-//! the client.
+//! `batch`, `board`, `flow`, `outbox` and `table` are pure; `kafka`, `native`, `poll`, `rebalance`, `settle` and
+//! `topic_ids` talk to the client.
 
 pub mod batch;
 pub mod board;
@@ -30,6 +30,8 @@ mod rebalance;
 mod settle;
 #[cfg_attr(not(feature = "service"), allow(dead_code, reason = "used by the poll thread, tested without it"))]
 mod table;
+#[cfg(feature = "service")]
+mod topic_ids;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +43,8 @@ pub use board::{Board, Posts};
 pub use counts::{Halt, PartitionFigures, SourceCounts};
 #[cfg(feature = "service")]
 pub use poll::run;
+#[cfg(feature = "service")]
+pub use topic_ids::{Changed, TopicIds};
 
 use crate::clock::Clock;
 use crate::config::Contract;
