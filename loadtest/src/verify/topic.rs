@@ -11,9 +11,11 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::truth::{Origin, Truth};
+use crate::clock::Stopwatch;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// A partition that is not at its end must give something within this time.
+const POLL: Duration = Duration::from_secs(1);
+/// Partitions that are not at their ends must give something within this time.
 const SILENCE: Duration = Duration::from_mins(1);
 
 /// The end of a partition is news here, not an error to be printed.
@@ -52,12 +54,16 @@ pub(super) fn read(brokers: &str, topic: &str, truth: &mut Truth) -> Result<()> 
         return Ok(());
     }
     consumer.assign(&wanted).with_context(|| format!("cannot read topic {topic}"))?;
+    let mut heard = Stopwatch::start();
+    let mut trouble = None;
     while unfinished.contains(&true) {
-        match consumer.poll(SILENCE) {
-            None => bail!("topic {topic}: nothing came for {SILENCE:?}, and its end is not reached"),
+        match consumer.poll(POLL) {
+            // Also when only an event was served.
+            None => {}
             // The offsets before the end may be markers of transactions, which are never handed over.
             Some(Err(KafkaError::PartitionEOF(partition))) => unfinished[partition as usize] = false,
-            Some(Err(error)) => bail!("cannot read topic {topic}: {error}"),
+            // A lost connection is made again; what lasts ends in silence.
+            Some(Err(error)) => trouble = Some(error),
             Some(Ok(record)) => {
                 let partition = record.partition() as usize;
                 let to = truth.origins[base + partition].to;
@@ -67,7 +73,12 @@ pub(super) fn read(brokers: &str, topic: &str, truth: &mut Truth) -> Result<()> 
                 }
                 // Later records, of a producer that goes on, are none of this report.
                 unfinished[partition] &= record.offset() + 1 < to;
+                heard = Stopwatch::start();
             }
+        }
+        if heard.elapsed() > SILENCE {
+            let why = trouble.map_or_else(String::new, |error| format!(" ({error})"));
+            bail!("topic {topic}: nothing came for {SILENCE:?}, and its end is not reached{why}");
         }
     }
     Ok(())
