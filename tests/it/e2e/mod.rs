@@ -1,7 +1,19 @@
 //! The whole way, as a user goes it: the `sakia` program as a child process between a real Kafka and a real MongoDB,
 //! checked by `loadtest verify`, which shares no code with it.
 
-/// Kills at random times and at named crash points, each followed by a proof that nothing is lost or doubled.
+/// The process ends at each named crash point, three times over.
+mod crash_points;
+/// What arrives is stored once, in every shape that a record may have.
+mod exact;
+/// Kills at random times and between two writes, each followed by a proof that nothing is lost or doubled.
 mod kills;
+/// How far the partitions of a world are: by the ledger, and by the group.
+mod marks;
+/// Members that join and leave a group under load.
+mod members;
+/// A way to MongoDB that can be blocked.
+mod relay;
+/// The orderly end.
+mod shutdown;
 /// One topic, one database, one configuration, and what can be done with them.
 mod world;

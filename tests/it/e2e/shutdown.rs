@@ -1,0 +1,57 @@
+//! The orderly end: bounded, complete, and cut short by whoever asks twice.
+
+use std::time::{Duration, Instant};
+
+use super::marks::{check_commits, is_all_committed, n_durable, n_reserved};
+use super::relay::Relay;
+use super::world::{World, until};
+
+/// Small deltas of many devices, held until somebody asks for them.
+const HOARDING: &str = "[bucket]\nflush_age = \"1h\"\n";
+const LOAD: [&str; 3] = ["--total=5000", "--devices=500", "--poison=0.002"];
+
+#[test]
+fn a_signal_to_stop_writes_and_commits_all_that_is_held() {
+    for signal in ["TERM", "INT"] {
+        let mut world = World::new("drain", 4);
+        world.settings(HOARDING);
+        world.produce(&LOAD);
+        let running = world.start(&[]);
+        until("all records held", || n_reserved(&world, 4) == 5000);
+        assert_eq!(world.n_samples(), 0, "flushed before anybody asked");
+        assert_eq!(world.committed(4).into_iter().flatten().sum::<i64>(), 0);
+
+        let asked = Instant::now();
+        running.signal(signal);
+        let (status, log) = running.wait();
+        assert!(status.success(), "{signal}: {status}: {log}");
+        assert!(asked.elapsed() < Duration::from_secs(20), "{signal}: {:?}", asked.elapsed());
+        assert!(!log.contains("read again"), "{log}");
+        assert_eq!(n_durable(&world, 4), 5000);
+        assert!(is_all_committed(&world, 4), "{log}");
+        world.check(&[]);
+    }
+}
+
+/// The server does not answer, so that the drain would take all the time that it has.
+#[test]
+fn a_second_signal_ends_at_once() {
+    let relay = Relay::start();
+    let mut world = World::beside("twice", 4, &relay.uri());
+    world.settings(HOARDING);
+    world.produce(&LOAD);
+    let running = world.start(&[]);
+    until("all records held", || n_reserved(&world, 4) == 5000);
+    relay.freeze();
+    running.signal("TERM");
+    running.until_log("a second signal ends at once");
+    let asked = Instant::now();
+    running.signal("TERM");
+    let (status, log) = running.wait();
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}: {log}", asked.elapsed());
+    assert_eq!(status.code(), Some(130), "{log}");
+    relay.thaw();
+    check_commits(&world, 4);
+    world.catch_up();
+    world.check(&[]);
+}
