@@ -18,7 +18,7 @@ pub(super) const BUSY: &str = r#"
 [bucket]
 max_samples = 40
 min_fill = 15
-flush_age = "20ms"
+flush_age = "100ms"
 "#;
 
 /// Totals would show a delta that was applied twice even where its samples do not.
@@ -103,7 +103,7 @@ fn a_record_that_fills_an_open_bucket_may_be_killed_before_it_begins_the_next() 
 #[test]
 fn a_bucket_that_was_open_at_the_end_is_gone_on_with() {
     let mut world = World::new("midbucket", 1);
-    world.settings(&BUSY.replace("flush_age = \"20ms\"", "flush_age = \"100ms\""));
+    world.settings(BUSY);
     let start = format!("--start={NOON}");
     let five = ["--total=5", "--devices=1", &start, "--span=1h"];
     world.produce(&five);

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::marks::{check_commits, n_durable};
+use super::marks::{check_commits, n_durable, n_reserved};
 use super::world::{Running, World, until};
 
 const N_PARTITIONS: i32 = 6;
@@ -79,7 +79,7 @@ fn a_member_that_is_killed_under_load_leaves_its_partitions_to_the_other() {
 /// committed, and its next owner reads them again.
 #[test]
 fn what_is_dropped_on_revocation_is_stored_by_the_next_owner() {
-    let world = world("dropped", "flush_samples = 1000000\n[flow]\ndrain_timeout = \"0s\"\n");
+    let world = world("dropped", "flush_samples = 200\n[flow]\ndrain_timeout = \"0s\"\n");
     thread::scope(|scope| {
         let producing = scope.spawn(|| world.produce(&LOAD));
         let first = world.start(&[]);
@@ -88,11 +88,37 @@ fn what_is_dropped_on_revocation_is_stored_by_the_next_owner() {
         until_it_has_partitions(&second);
         check_commits(&world, N_PARTITIONS);
         // Its end is as hasty: it leaves without writing what it holds.
-        first.stop();
+        let log = first.stop();
+        assert!(log.contains("read again"), "{log}");
         check_commits(&world, N_PARTITIONS);
         producing.join().unwrap();
         until_all_is_stored(&world);
         second.stop();
+    });
+    world.check(&[]);
+}
+
+/// The group gives up a member that hangs, and another one writes what it held. When it wakes, it still believes to own
+/// its partitions, and sends what it has.
+#[test]
+fn a_member_that_sleeps_through_its_expulsion_doubles_nothing() {
+    let world = world("sleeper", "");
+    thread::scope(|scope| {
+        let producing = scope.spawn(|| world.produce(&LOAD));
+        let sleeper = world.start(&[]);
+        sleeper.until_log("partitions assigned");
+        until("records held", || n_reserved(&world, N_PARTITIONS) > n_durable(&world, N_PARTITIONS));
+        sleeper.signal("STOP");
+        let other = world.start(&[]);
+        until_it_has_partitions(&other);
+        producing.join().unwrap();
+        until_all_is_stored(&world);
+        sleeper.signal("CONT");
+        sleeper.until_log("partitions revoked");
+        check_commits(&world, N_PARTITIONS);
+        sleeper.stop();
+        check_commits(&world, N_PARTITIONS);
+        other.stop();
     });
     world.check(&[]);
 }

@@ -6,8 +6,14 @@ use super::marks::{check_commits, is_all_committed, n_durable, n_reserved};
 use super::relay::Relay;
 use super::world::{World, until};
 
-/// Small deltas of many devices, held until somebody asks for them.
-const HOARDING: &str = "[bucket]\nflush_age = \"1h\"\n";
+/// Small deltas of many devices, held until somebody asks for them. Who ends without leaving the group is followed by
+/// a member of the same name, which need not wait until it is missed.
+const HOARDING: &str = r#"
+[kafka.options]
+"group.instance.id" = "one"
+[bucket]
+flush_age = "1h"
+"#;
 const LOAD: [&str; 3] = ["--total=5000", "--devices=500", "--poison=0.002"];
 
 #[test]
