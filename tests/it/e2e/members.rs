@@ -49,7 +49,9 @@ fn case_02_scaling_to_three_members_and_back_stores_each_reading_once() {
         let others = [world.start(&[]), world.start(&[])];
         others.iter().for_each(until_it_has_partitions);
         check_commits(&world, N_PARTITIONS);
-        others.into_iter().for_each(|member| drop(member.stop()));
+        for member in others {
+            member.stop();
+        }
         producing.join().unwrap();
         until_all_is_stored(&world);
         first.stop();
