@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use sakia::config::{Contract, DecoderTable, TimestampFormat};
-use sakia::decode::{Decoder, Scratch, VERSION};
+use sakia::config::contract::{Contract, DECODER_VERSION, DecoderTable, TimestampFormat};
+use sakia::decode::{Decoder, Scratch};
 use sakia::record::{Headers, Record};
 
 const FLAT: &str = r#"{"deviceid":"dev-000123","ts":1700000000000,"temp":21.53,"volt":220,"speed":63,"state":"ok"}"#;
@@ -14,7 +14,7 @@ const NESTED: &str = r#"{"device":{"id":"dev-000123","model":"x1"},"time":"2023-
 
 fn contract(decoder: DecoderTable) -> Contract {
     Contract {
-        decoder_version: VERSION,
+        decoder_version: DECODER_VERSION,
         decoder,
         window_length_ms: 86_400_000,
         window_offset_ms: 0,

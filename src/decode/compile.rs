@@ -1,11 +1,10 @@
 //! A contract's table compiled once: paths into trees, names into slots. What is wrong with it is said here, for the
 //! person who wrote it.
 
-use super::VERSION;
 use super::path::{Base, Path, Segment};
 use super::scan::Limits;
 use super::tree::{NodeId, Role, Tree};
-use crate::config::{Contract, DecoderTable, TimestampFormat};
+use crate::config::contract::{Contract, DECODER_VERSION, DecoderTable, TimestampFormat};
 use crate::record::Position;
 
 #[derive(Clone, Debug)]
@@ -101,9 +100,9 @@ fn sample_overhead(contract: &Contract) -> usize {
 
 fn check_contract(contract: &Contract) -> Result<(), String> {
     let version = contract.decoder_version;
-    if version != VERSION {
+    if version != DECODER_VERSION {
         return Err(format!(
-            "decoder version {version} is unknown to this build, which has {VERSION}; \
+            "decoder version {version} is unknown to this build, which has {DECODER_VERSION}; \
              records of such a stream are finished with the build that began it"
         ));
     }

@@ -1,7 +1,7 @@
 //! The decoder of one contract: from a record to its readings.
 
 use super::compile::{self, Compiled};
-use super::finish::{self, KeyText};
+use super::finish::{self, Key};
 use super::scratch::Span;
 use super::{Readings, Reason, Reject, Scratch, SkipReason, Whole, scan};
 use crate::config::Contract;
@@ -37,15 +37,16 @@ impl Decoder {
         Ok(Readings::new(scratch, limits.n_stats))
     }
 
-    /// The record's key. Its faults matter only to readings that ask for it.
-    fn key<'r>(&self, record: &Record<'r>, scratch: &mut Scratch) -> KeyText<'r> {
+    /// Notes the spans of the paths into the key.
+    fn key<'r>(&self, record: &Record<'r>, scratch: &mut Scratch) -> Key<'r> {
         scratch.spans.resize(self.0.sources.n_key_slots, Span::default());
-        let Some(bytes) = record.key else { return Ok(None) };
-        let text = std::str::from_utf8(bytes).map_err(|_| Reject::of(Reason::BadKey, "the key is not UTF-8"))?;
-        if let Some(tree) = &self.0.key {
-            scan::key(text, tree, scratch).map_err(|_| Reject::of(Reason::BadKey, "the key is not proper JSON"))?;
-        }
-        Ok(Some(text))
+        let text = record.key.map(std::str::from_utf8).transpose();
+        let text = text.map_err(|_| Reject::of(Reason::BadKey, "the key is not UTF-8"));
+        let json = match (&self.0.key, text) {
+            (Some(tree), Ok(Some(text))) => scan::key(text, tree, scratch),
+            _ => Ok(()),
+        };
+        Key { text, json: json.map_err(|_| Reject::of(Reason::BadKey, "the key is not proper JSON")) }
     }
 }
 

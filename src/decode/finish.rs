@@ -17,11 +17,16 @@ const MAX_DEVICE_BYTES: usize = 1024;
 /// Length of a BSON document without elements.
 const EMPTY_DOCUMENT: usize = 5;
 
-/// The record's key as text; `None` where it has none.
-pub(super) type KeyText<'r> = Result<Option<&'r str>, Reject>;
+/// The record's key, `None` where it has none, and what is wrong with it, which matters only to readings that ask.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key<'r> {
+    pub(super) text: Result<Option<&'r str>, Reject>,
+    /// As JSON. Only paths into the key need it to be.
+    pub(super) json: Result<(), Reject>,
+}
 
 /// Completes the rows of all readings that have no fault yet.
-pub(super) fn finish(sources: &Sources, record: &Record<'_>, value: &str, key: KeyText<'_>, out: &mut Scratch) {
+pub(super) fn finish(sources: &Sources, record: &Record<'_>, value: &str, key: Key<'_>, out: &mut Scratch) {
     let spans_at = sources.n_key_slots + sources.n_root_slots;
     let mut finish = Finish { sources, record, value, key, out, spans_at };
     let mut info_start = 0;
@@ -51,7 +56,7 @@ struct Finish<'a> {
     sources: &'a Sources,
     record: &'a Record<'a>,
     value: &'a str,
-    key: KeyText<'a>,
+    key: Key<'a>,
     out: &'a mut Scratch,
     /// Where the spans of the reading at hand start.
     spans_at: usize,
@@ -107,8 +112,8 @@ impl<'a> Finish<'a> {
         Ok(match source {
             Source::Reading(slot) => json(self.value, self.spans_at + slot, false),
             Source::Root(slot) => json(self.value, self.sources.n_key_slots + slot, false),
-            Source::KeyPath(slot) => self.key?.and_then(|key| json(key, *slot, true)),
-            Source::Key => self.key?.map(Found::Text),
+            Source::KeyPath(slot) => self.key.json.and(self.key.text)?.and_then(|key| json(key, *slot, true)),
+            Source::Key => self.key.text?.map(Found::Text),
             Source::Header(name) => self.header(name)?.map(Found::Text),
             Source::Timestamp => self.record.timestamp.map(Found::Integer),
             Source::Topic => Some(Found::Text(self.record.topic)),

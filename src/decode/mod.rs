@@ -35,9 +35,6 @@ pub use scratch::{Readings, Scratch};
 
 use crate::record::EventTime;
 
-/// Of what this code makes of a record. Raised whenever the same table would decode some record differently.
-pub const VERSION: u32 = 1;
-
 /// One decoded measurement event of one device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading<'a> {

@@ -7,7 +7,7 @@ mod tables;
 mod values;
 
 use super::*;
-use crate::config::{Contract, DecoderTable, TimestampFormat};
+use crate::config::contract::{Contract, DECODER_VERSION, DecoderTable, TimestampFormat};
 use crate::record::{Headers, Record};
 
 /// 2023-11-14T22:13:20Z, which most tests are written at.
@@ -31,7 +31,7 @@ fn contract(edit: impl FnOnce(&mut DecoderTable)) -> Contract {
     };
     edit(&mut decoder);
     Contract {
-        decoder_version: VERSION,
+        decoder_version: DECODER_VERSION,
         decoder,
         window_length_ms: 86_400_000,
         window_offset_ms: 0,

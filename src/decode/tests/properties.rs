@@ -179,8 +179,10 @@ proptest! {
             let decoder = Decoder::new(&contract).unwrap();
             for value in &values {
                 let value = value.to_string();
-                let lines = |scratch: &mut Scratch| format!("{:?}", decoder.decode(&record(value.as_bytes()), scratch)
-                    .map(Iterator::collect::<Vec<_>>));
+                let lines = |scratch: &mut Scratch| {
+                    let readings = decoder.decode(&record(value.as_bytes()), scratch);
+                    format!("{:?}", readings.map(Iterator::collect::<Vec<_>>))
+                };
                 prop_assert_eq!(lines(&mut shared), lines(&mut Scratch::default()));
             }
         }

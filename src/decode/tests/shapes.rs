@@ -143,6 +143,14 @@ fn composite_json_key_and_epoch_as_text() {
     assert_eq!(keyed("plain"), ["!bad_key"]);
     assert_eq!(keyed(r#"{"unit":"u"} x"#), ["!bad_key"]);
     assert_eq!(decode(&contract, &record(value.as_bytes())), ["!missing_device"]);
+    // As a text, the key need not be JSON, whatever other paths make of it.
+    let contract = self::contract(|t| {
+        t.device_path = list(&["@key"]);
+        t.timestamp_path = list(&["ts", "@key.ts"]);
+    });
+    let keyed = |value| decode(&contract, &key("plain", value));
+    assert_eq!(keyed(r#"{"ts":1700000000000,"v":1}"#), [r#"plain 1700000000000 {"v":1}"#]);
+    assert_eq!(keyed(r#"{"v":1}"#), ["!bad_key"]);
 }
 
 #[test]

@@ -173,5 +173,4 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 }
 
 #[cfg(test)]
-#[path = "time_tests.rs"]
 mod tests;
