@@ -84,6 +84,7 @@ impl Poller<'_> {
             list.add_partition_offset(topic, *partition, Offset::Offset(*offset))?;
         }
         if !commits.is_empty() {
+            crate::crash::point("before_commit");
             self.consumer.commit(&list, mode)?;
         }
         Ok(!commits.is_empty())

@@ -5,12 +5,24 @@
 mod commands;
 /// A mapping or a window that changes: what was begun under the old one is finished under it.
 mod contracts;
-/// Kills at random times and at named crash points, each followed by a proof that nothing is lost or doubled.
+/// The process ends at each named crash point, three times over.
+mod crash_points;
+/// What arrives is stored once, in every shape that a record may have.
+mod exact;
+/// Kills at random times and between two writes, each followed by a proof that nothing is lost or doubled.
 mod kills;
+/// How far the partitions of a world are: by the ledger, and by the group.
+mod marks;
+/// Members that join and leave a group under load.
+mod members;
 /// The ledger rules: groups moved or lost, records gone, devices and topics that share.
 mod protocol;
 /// What must stop, says why, and leaves the rest going.
 mod refusals;
+/// A way to MongoDB that can be blocked.
+mod relay;
+/// The orderly end.
+mod shutdown;
 /// Samples as they are stored, one by one, for tests that know what each record held.
 mod stored;
 /// Topics beside a world's own, and records that the broker forgets.

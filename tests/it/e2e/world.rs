@@ -308,6 +308,10 @@ impl Running {
         self.child.id()
     }
 
+    pub(super) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// SIGKILL: nothing is said, nothing is finished.
     pub(super) fn kill(mut self) -> String {
         self.child.kill().unwrap();
