@@ -109,7 +109,8 @@ async fn connect(config: &Config) -> anyhow::Result<Database> {
 impl Parts {
     fn run_source(&self, until_caught_up: bool, stop: Arc<Stop>) -> anyhow::Result<Stopped> {
         let (senders, shards) = self.start_shards();
-        let resolve = LedgerResolve::new(self.runtime.handle().clone(), Arc::clone(&self.ledger), self.config.clone());
+        let runtime = self.runtime.handle().clone();
+        let resolve = LedgerResolve::new(runtime, Arc::clone(&self.ledger), self.config.clone(), Arc::clone(&stop));
         let wiring = Wiring {
             shards: senders,
             board: Arc::clone(&self.board),
