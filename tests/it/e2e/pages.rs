@@ -37,12 +37,12 @@ impl Pages {
         self.get(path).0
     }
 
-    /// Sum over all series of a metric.
-    pub(super) fn sum(&self, name: &str) -> f64 {
+    /// Sum over all series of a counter or gauge; all of them are whole numbers.
+    pub(super) fn sum(&self, name: &str) -> u64 {
         let page = self.get("/metrics").1;
         let of = |line: &str| {
             let rest = line.strip_prefix(name)?;
-            if rest.starts_with([' ', '{']) { rest.rsplit(' ').next()?.parse::<f64>().ok() } else { None }
+            if rest.starts_with([' ', '{']) { rest.rsplit(' ').next()?.parse::<u64>().ok() } else { None }
         };
         page.lines().filter_map(of).sum()
     }
@@ -63,10 +63,10 @@ fn a_running_process_shows_every_metric_and_no_device() {
     assert_eq!(pages.status("/live"), 200);
     world.send((0..2).map(|p| reading(p, "device-that-is-no-label", NOON + i64::from(p), 1.0)));
     until("ready", || pages.status("/ready") == 200);
-    until("samples are counted", || pages.sum("sakia_samples_total") == 2.0);
-    until("both watermarks", || pages.sum("sakia_partition_watermark_offset") == 2.0);
+    until("samples are counted", || pages.sum("sakia_samples_total") == 2);
+    until("both watermarks", || pages.sum("sakia_partition_watermark_offset") == 2);
     until("lags are known", || pages.get("/metrics").1.contains("\nsakia_partition_lag_records{"));
-    until("no lag", || pages.sum("sakia_partition_lag_records") == 0.0);
+    until("no lag", || pages.sum("sakia_partition_lag_records") == 0);
     let page = pages.get("/metrics").1;
     let doc = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
     let doc = std::fs::read_to_string(doc).unwrap();
@@ -78,7 +78,7 @@ fn a_running_process_shows_every_metric_and_no_device() {
         assert!(page.contains(&format!("\nsakia_{name}")), "{name} is not served:\n{page}");
     }
     assert!(!page.contains("device-that"), "{page}");
-    assert_eq!(pages.sum("sakia_partitions_assigned"), 2.0);
+    assert_eq!(pages.sum("sakia_partitions_assigned"), 2);
     assert!(pages.sum("sakia_memory_bytes") <= pages.sum("sakia_memory_budget_bytes"));
     running.stop();
 }

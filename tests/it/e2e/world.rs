@@ -165,7 +165,7 @@ impl World {
         let mut decoder = format!("[[decoder]]\ntopics = [\"{}\"]\n{}\n", self.name, self.decoder);
         for (key, value) in [("device_path", "deviceid"), ("timestamp_path", "ts"), ("timestamp_format", "unix_ms")] {
             if !self.decoder.contains(key) {
-                decoder += &format!("{key} = \"{value}\"\n");
+                decoder += &[key, " = \"", value, "\"\n"].concat();
             }
         }
         std::fs::write(&path, format!("{}\n{decoder}", self.settings)).unwrap();
