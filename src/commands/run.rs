@@ -34,7 +34,8 @@ pub fn run(config: Config, options: RunOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(status))
 }
 
-/// Says how it ended; 0 unless a partition could not be read to its end although that was wanted.
+/// Says how it ended; 0 unless everything was wanted and not everything is stored: whoever waits for that goes on to
+/// something that relies on it.
 fn report(stopped: &Stopped, options: RunOptions) -> u8 {
     if stopped.n_unsettled > 0 {
         tracing::warn!(records = stopped.n_unsettled, "stopped before everything was stored; these are read again");
@@ -43,5 +44,27 @@ fn report(stopped: &Stopped, options: RunOptions) -> u8 {
         tracing::error!(topic = %halt.topic, partition = halt.partition, reason = halt.reason, "partition not read");
     }
     tracing::info!("stopped");
-    u8::from(options.until_caught_up && !stopped.halts.is_empty())
+    let is_complete = stopped.has_caught_up && stopped.n_unsettled == 0 && stopped.halts.is_empty();
+    u8::from(options.until_caught_up && !is_complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Halt;
+
+    #[test]
+    fn success_is_claimed_for_everything_or_for_a_stop_that_was_asked_for() {
+        let complete = Stopped { has_caught_up: true, is_closed: true, ..Stopped::default() };
+        let halt = Halt { topic: "t".into(), partition: 0, reason: String::new() };
+        for (stopped, status) in [
+            (complete.clone(), 0),
+            (Stopped { has_caught_up: false, ..complete.clone() }, 1),
+            (Stopped { n_unsettled: 1, ..complete.clone() }, 1),
+            (Stopped { halts: vec![halt], ..complete }, 1),
+        ] {
+            assert_eq!(report(&stopped, RunOptions { until_caught_up: true }), status, "{stopped:?}");
+            assert_eq!(report(&stopped, RunOptions { until_caught_up: false }), 0, "{stopped:?}");
+        }
+    }
 }

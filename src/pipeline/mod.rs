@@ -113,12 +113,13 @@ async fn connect(config: &Config) -> anyhow::Result<Database> {
 impl Parts {
     fn run_source(&self, until_caught_up: bool, stop: Arc<Stop>) -> anyhow::Result<Stopped> {
         let (senders, shards) = self.start_shards();
-        let resolve = LedgerResolve::new(
-            self.runtime.handle().clone(),
-            Arc::clone(&self.ledger),
-            Arc::clone(&self.ids),
-            self.config.clone(),
-        );
+        let resolve = LedgerResolve {
+            runtime: self.runtime.handle().clone(),
+            ledger: Arc::clone(&self.ledger),
+            ids: Arc::clone(&self.ids),
+            config: self.config.clone(),
+            stop: Arc::clone(&stop),
+        };
         let wiring = Wiring {
             shards: senders,
             board: Arc::clone(&self.board),

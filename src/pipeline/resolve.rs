@@ -1,36 +1,50 @@
 //! Answers the source's question where a partition is read from: asks the ledger.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::config::Config;
 use crate::record::Assignment;
 use crate::sink::ledger::{AssignError, Ledger};
-use crate::source::{Handed, PartitionAsk, Refused, Resolve, TopicIds};
+use crate::source::{Handed, PartitionAsk, Refused, Resolve, Stop, TopicIds};
+
+/// How often a wait for the ledger looks whether the process is to stop.
+const STOP_LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct LedgerResolve {
-    runtime: Handle,
-    ledger: Arc<Ledger>,
-    ids: Arc<TopicIds>,
-    config: Config,
+    pub(super) runtime: Handle,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) ids: Arc<TopicIds>,
+    pub(super) config: Config,
+    pub(super) stop: Arc<Stop>,
 }
 
 impl LedgerResolve {
-    pub(super) fn new(runtime: Handle, ledger: Arc<Ledger>, ids: Arc<TopicIds>, config: Config) -> Self {
-        Self { runtime, ledger, ids, config }
+    async fn stop_asked(&self) {
+        let mut look = tokio::time::interval(STOP_LOOK);
+        while !self.stop.is_asked() {
+            look.tick().await;
+        }
     }
 }
 
 impl Resolve for LedgerResolve {
-    /// Blocks the poll thread, which is none of the runtime's.
+    /// Blocks the poll thread, which is none of the runtime's. A stop that is asked for does not wait for a server that
+    /// is silent: its time-out would come on top of the drain's, and whoever asked kills the process by then.
     fn assign(&self, ask: PartitionAsk, assignment: Assignment) -> Result<Handed, Refused> {
         let Some(contract) = self.config.contract_for(&ask.topic) else {
             let reason = format!("no [[decoder]] names topic {:?}", ask.topic);
             return Err(Refused { reason, retry: false });
         };
-        let assigned = self.runtime.block_on(self.ledger.assign(&ask, assignment, &contract));
+        let assigned = self.runtime.block_on(async {
+            tokio::select! {
+                assigned = self.ledger.assign(&ask, assignment, &contract) => assigned,
+                () = self.stop_asked() => Err(AssignError::Unavailable("the process is to stop".to_owned())),
+            }
+        });
         let claim = assigned.map_err(|error| Refused {
             retry: matches!(error, AssignError::Unavailable(_)),
             reason: error.to_string(),

@@ -148,6 +148,8 @@ impl std::fmt::Debug for Wiring {
 /// How the source ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
+    /// Everything was read that was there when the partitions were handed over. Without it somebody asked to stop.
+    pub has_caught_up: bool,
     /// Records that were polled, are not durable, and will be read again.
     pub n_unsettled: u64,
     /// Partitions that could not be read.

@@ -206,7 +206,7 @@ impl Poller<'_> {
             tracing::warn!(n_records = n_unsettled, "not stored in time, will be read again");
         }
         set(&self.wiring.counts.seen, self.wiring.clock.now().0);
-        Stopped { n_unsettled, halts: self.halts(), is_closed: close(self.consumer) }
+        Stopped { has_caught_up, n_unsettled, halts: self.halts(), is_closed: close(self.consumer) }
     }
 }
 

@@ -29,6 +29,9 @@ fn mongo() -> String {
 /// Kafka's clock: 2026-11-15 12:00 UTC, the middle of a window.
 pub(super) const NOON: i64 = 1_794_744_000_000;
 
+/// Settings for tests that kill a member: as long as the broker believes it alive, its partitions have no other owner.
+pub(super) const SHORT_SESSION: &str = "[kafka.options]\n\"session.timeout.ms\" = \"6000\"\n";
+
 /// One record for `World::send`: partition, key, value, and Kafka's timestamp.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
@@ -86,7 +89,7 @@ impl World {
         toml.clone_into(&mut self.settings);
     }
 
-    /// Adds lines to the `[[decoder]]` table, such as `explode = "readings"`.
+    /// Adds lines to the `[[decoder]]` table, such as `explode = "readings"`; they may replace those of the usual keys.
     pub(super) fn decoder(&mut self, lines: &str) {
         lines.clone_into(&mut self.decoder);
     }
@@ -163,11 +166,12 @@ impl World {
     /// The configuration file as it stands.
     fn config_file(&self) -> PathBuf {
         let path = self.dir.path().join("sakia.toml");
-        let decoder = format!(
-            "[[decoder]]\ntopics = [\"{}\"]\ndevice_path = \"deviceid\"\ntimestamp_path = \"ts\"\n\
-             timestamp_format = \"unix_ms\"\n{}\n",
-            self.name, self.decoder
-        );
+        let mut decoder = format!("[[decoder]]\ntopics = [\"{}\"]\n{}\n", self.name, self.decoder);
+        for (key, value) in [("device_path", "deviceid"), ("timestamp_path", "ts"), ("timestamp_format", "unix_ms")] {
+            if !self.decoder.contains(key) {
+                decoder += &[key, " = \"", value, "\"\n"].concat();
+            }
+        }
         std::fs::write(&path, format!("{}\n{decoder}", self.settings)).unwrap();
         path
     }
