@@ -18,6 +18,8 @@ pub mod policy;
 mod report;
 pub mod samples;
 mod settle;
+#[cfg(test)]
+mod tests;
 pub mod watermark;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -6,6 +6,10 @@ use super::plan::{DeadLetter, Delta, Outcome, Report, Tail, Write};
 use super::policy::{bucket_bytes, stuck_backoff_ms};
 use crate::record::{Assignment, Position, Tick};
 
+/// Fences in a row, about a minute, after which an append or a seal that its tail agrees with is given up. An insert is
+/// not: a primary that is cut off can refuse it as long as it likes.
+const MAX_STUCK: u32 = 15;
+
 impl Engine {
     pub(super) fn written(&mut self, now: Tick, report: Report) {
         self.in_flight = self.in_flight.saturating_sub(1);
@@ -35,6 +39,11 @@ impl Engine {
         let flight = chain.in_flight.take().expect("invariant: checked just now");
         match outcome {
             Outcome::Applied => self.applied(now, &delta, flight.since),
+            // The reply to this very statement was lost, or did not say which of its neighbours had no effect.
+            Outcome::Fenced(Some(tail)) if is_own_effect(&tail, &delta) => {
+                self.applied(now, &delta, flight.since);
+                self.believe(slot, tail);
+            }
             Outcome::Fenced(tail) => self.fenced(now, delta, tail),
             Outcome::Refused { code, message } => self.refused(now, delta, code, &message),
             Outcome::Vanished => {
@@ -82,9 +91,20 @@ impl Engine {
         let after = chain.waiting_bytes();
         self.waiting_bytes = self.waiting_bytes + after - before;
         chain.due = !chain.runs.is_empty();
+        if chain.stuck > MAX_STUCK && !matches!(delta.write, Write::Insert { .. }) {
+            let reason = changed_reason(&delta.key);
+            return self.stop(delta.assignment, reason);
+        }
         if chain.stuck > 0 {
             let retry_at = now.after(stuck_backoff_ms(chain.stuck));
             self.later.insert((retry_at, delta.slot));
+        }
+    }
+
+    /// Takes over what the store says of a tail that is as we left it: only its exact size is news.
+    fn believe(&mut self, slot: u32, tail: Tail) {
+        if let Some(chain) = self.chains.get_mut(slot) {
+            chain.tail = Some(tail);
         }
     }
 
@@ -176,6 +196,24 @@ fn move_tail(chain: &mut Chain, delta: &Delta) {
             chain.tail.as_mut().expect("invariant: a seal follows a known tail").open = false;
         }
     }
+}
+
+/// Whether the tail is exactly as the delta leaves it.
+fn is_own_effect(tail: &Tail, delta: &Delta) -> bool {
+    let (n, hi, open) = match delta.write {
+        Write::Insert { n, open } => (n, delta.samples.last_pos(), open),
+        Write::Append { n, seal, .. } => (n, delta.samples.last_pos(), !seal),
+        Write::Seal { n, hi } => (n, Some(hi), false),
+    };
+    (tail.n, Some(tail.hi), tail.open) == (n, hi, open)
+}
+
+fn changed_reason(key: &super::plan::ChainKey) -> String {
+    format!(
+        "the last bucket of device {:?}, window {} ms, stream {}, is as expected and still takes no write: somebody \
+         changed its device or date; restore it, then restart",
+        key.device, key.window.0, key.stream.0
+    )
 }
 
 fn vanished_reason(delta: &Delta) -> String {
