@@ -34,7 +34,7 @@ const FORMATS: [(&str, TimestampFormat); 5] = [
 /// What of a record a path may start from, besides its value.
 const SOURCES: [&str; 5] = ["@key", "@timestamp", "@topic", "@partition", "@header"];
 
-const MISSING: &str = "is not set: it says where a reading's device and time are. The smallest one:
+const MISSING: &str = "it says where a reading's device and time are. The smallest one:
     [[decoder]]
     topics = [\"readings\"]
     device_path = \"deviceid\"
