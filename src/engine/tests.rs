@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plan::{DeadLetter, Delta, LedgerAnswer, Outcome, Plan, Span, Tail, Write};
+use super::plan::{DeadLetter, Delta, LedgerAnswer, Outcome, Plan, Span, StreamMark, Tail, Write};
 use super::*;
 use crate::decode::Reading;
 use crate::record::{EventTime, Origin, StreamId, Window};
@@ -178,7 +178,7 @@ fn a_closed_stream_writes_up_to_its_end_and_stops() {
     let mut bench = Bench::new();
     bench.read(2);
     let ask = bench.engine.poll_ledger(bench.now).expect("two records to reserve");
-    let closed = ask.reserve.into_iter().map(|mark| super::plan::StreamMark { upto: 1, ..mark }).collect();
+    let closed = ask.reserve.into_iter().map(|mark| StreamMark { upto: 1, ..mark }).collect();
     bench.engine.handle(bench.now, Input::Ledger(LedgerAnswer { closed, ..LedgerAnswer::default() }));
     assert_eq!(bench.applied(), (Write::Insert { n: 0, open: true }, 1));
     assert_eq!(bench.committed(), Some(1));

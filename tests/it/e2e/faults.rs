@@ -42,7 +42,7 @@ fn a_server_paused_under_load_makes_it_unready_and_nothing_is_lost() {
     until("it stores", || pages.sum("sakia_samples_total") > 0);
     let paused = mongod.pause();
     let started = Instant::now();
-    world.produce(&["--total", "300000", "--devices", "500"]);
+    world.produce(&["--total", "600000", "--devices", "500"]);
     until("not ready", || pages.status("/ready") == 503);
     let reasons = pages.get("/ready").1;
     assert!(reasons.contains("mongodb does not answer"), "{reasons}");

@@ -33,6 +33,8 @@ mod refusals;
 mod relay;
 /// Where one bucket ends and the next begins, and which window a reading goes to.
 mod rollover;
+/// The program as a child process.
+mod running;
 /// The orderly end.
 mod shutdown;
 /// Samples as they are stored, one by one, for tests that know what each record held.

@@ -1,8 +1,9 @@
 //! A topic and a database that no other test knows, a configuration, and the programs that work on them.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
+use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::{Client, Database};
@@ -15,8 +16,10 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+pub(super) use super::running::{Running, until};
+
 /// Longer than any of these steps takes on a busy machine; a test that needs it has failed.
-const LIMIT: Duration = Duration::from_mins(2);
+pub(super) const LIMIT: Duration = Duration::from_mins(2);
 
 pub(super) fn kafka() -> String {
     std::env::var("SAKIA_KAFKA").expect("SAKIA_KAFKA must name a broker; `make test` starts one")
@@ -280,6 +283,19 @@ impl World {
         client().set("group.id", &self.name).set("enable.auto.commit", "false").create().unwrap()
     }
 
+    /// The end of each program's log: what a failed test leaves to go by.
+    fn show_logs(&self) {
+        for entry in std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let log = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            if name.starts_with("log-") {
+                let lines: Vec<&str> = log.lines().collect();
+                let last = lines[lines.len().saturating_sub(40)..].join("\n");
+                writeln!(std::io::stderr(), "--- {name} of {}:\n{last}", self.name).ok();
+            }
+        }
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.dir.path()
     }
@@ -287,87 +303,10 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.runtime.block_on(async { self.db.drop().await }).ok();
-    }
-}
-
-/// A `sakia` that runs. Killed when it goes out of scope.
-pub(super) struct Running {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Running {
-    fn start(mut command: Command, log: &Path) -> Self {
-        let file = std::fs::File::create(log).unwrap();
-        let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
-        Self { child, log: log.to_owned() }
-    }
-
-    pub(super) fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
-    }
-
-    pub(super) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub(super) fn is_alive(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
-    }
-
-    /// SIGKILL: nothing is said, nothing is finished.
-    pub(super) fn kill(mut self) -> String {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.log()
-    }
-
-    /// Sends a signal such as `TERM`.
-    pub(super) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([format!("-{name}"), self.pid().to_string()]).status().unwrap();
-        assert!(sent.success());
-    }
-
-    /// SIGTERM, then the orderly end.
-    pub(super) fn stop(self) -> String {
-        self.signal("TERM");
-        let (status, log) = self.wait();
-        assert!(status.success(), "sakia ended with {status}:\n{log}");
-        log
-    }
-
-    /// Waits until it ends by itself.
-    pub(super) fn wait(mut self) -> (ExitStatus, String) {
-        let started = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status, self.log());
-            }
-            assert!(started.elapsed() < LIMIT, "sakia does not end:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
+        if std::thread::panicking() {
+            self.show_logs();
         }
-    }
-
-    /// Waits until the log says `text`.
-    pub(super) fn until_log(&self, text: &str) {
-        until(&format!("{text:?} in the log"), || self.log().contains(text));
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-/// Waits until `is_so`.
-pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < LIMIT, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
+        self.runtime.block_on(async { self.db.drop().await }).ok();
     }
 }
 
