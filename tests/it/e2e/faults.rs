@@ -56,7 +56,7 @@ fn a_server_paused_under_load_makes_it_unready_and_nothing_is_lost() {
     until("ready again", || pages.status("/ready") == 200);
     until("everything is stored", || {
         check_memory(&running, &pages, 64 * MIB);
-        n_durable(&pages) == 320_000
+        n_durable(&pages) == 620_000
     });
     running.stop();
     world.catch_up();
