@@ -12,6 +12,8 @@ bin=${CARGO_TARGET_DIR:-target}/release
 name=backlog$$
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+# What is kept of a run names no folder of the machine it ran on.
+exec > >(sed -u "s#$dir#DIR#g") 2>&1
 
 cat >"$dir/sakia.toml" <<END
 [kafka]
@@ -28,7 +30,7 @@ timestamp_format = "unix_ms"
 END
 
 run() {
-  echo "+ ${*//$dir\//}"
+  echo "+ $*"
   "$@"
 }
 cpu_seconds() { awk -v hz="$(getconf CLK_TCK)" '{ printf "%.1f", ($14 + $15) / hz }' "/proc/$1/stat"; }
