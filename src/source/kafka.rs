@@ -12,13 +12,13 @@ use std::time::Duration;
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::KafkaError;
 use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
 use super::SourceError;
-use super::counts::{SourceCounts, add, set};
+use super::counts::{SourceCounts, set};
 use super::flow::{Limits, Quiet, queue_bytes};
 use crate::clock::Clock;
 use crate::config::Kafka;
@@ -117,7 +117,6 @@ pub struct Context {
     shifts: Mutex<VecDeque<Shift>>,
     fetches: Mutex<Fetches>,
     quiet: Mutex<Quiet>,
-    is_commit_doubtful: AtomicBool,
     is_closing: AtomicBool,
     counts: Arc<SourceCounts>,
     clock: Clock,
@@ -129,7 +128,6 @@ impl Context {
             shifts: Mutex::default(),
             fetches: Mutex::default(),
             quiet: Mutex::default(),
-            is_commit_doubtful: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             counts,
             clock,
@@ -142,11 +140,6 @@ impl Context {
 
     pub(super) fn fetches(&self) -> MutexGuard<'_, Fetches> {
         lock(&self.fetches)
-    }
-
-    /// Whether a commit failed since the last call.
-    pub(super) fn take_commit_doubt(&self) -> bool {
-        self.is_commit_doubtful.swap(false, Ordering::Relaxed)
     }
 
     /// From now on rebalances are answered at once and bring nothing: nobody polls but the closing client itself.
@@ -224,19 +217,6 @@ impl ConsumerContext for Context {
         let places = list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect();
         lock(&self.shifts).push_back(if is_assign { Shift::Assign(places) } else { Shift::Revoke(places) });
     }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        let refused = offsets.elements().iter().find_map(|e| e.error().err());
-        let Some(error) = result.err().or(refused) else {
-            add(&self.counts.commits, 1);
-            return;
-        };
-        add(&self.counts.commit_errors, 1);
-        self.is_commit_doubtful.store(true, Ordering::Relaxed);
-        if let Some(n_left_out) = self.pass(i32::MAX) {
-            tracing::warn!(%error, n_left_out, "commit failed, will be made again");
-        }
-    }
 }
 
 #[cfg(test)]
@@ -279,7 +259,7 @@ mod tests {
     #[test]
     fn librdkafka_takes_the_settings_of_any_budget() {
         for budget in [0, 16 << 20, 256 << 20, 64 << 30] {
-            let created: KafkaResult<BaseConsumer> = client_config(&kafka(&[]), budget).create();
+            let created: Result<BaseConsumer, KafkaError> = client_config(&kafka(&[]), budget).create();
             assert!(created.is_ok(), "{budget}: {:?}", created.err());
         }
     }

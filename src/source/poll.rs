@@ -71,6 +71,8 @@ pub(super) struct Poller<'a> {
     flushed: Tick,
     looked: Tick,
     published: Tick,
+    /// When everything was last committed whether or not it seemed committed already.
+    pub(super) recommitted: Tick,
     n_records: u64,
     n_bytes: u64,
 }
@@ -91,6 +93,7 @@ impl<'a> Poller<'a> {
             flushed: Tick(0),
             looked: Tick(0),
             published: Tick(0),
+            recommitted: Tick(0),
             n_records: 0,
             n_bytes: 0,
         }
@@ -233,7 +236,7 @@ impl<'a> Poller<'a> {
         }
         if now.since(self.published) >= SECOND_MS {
             self.published = now;
-            self.commit();
+            self.commit(now);
             self.publish();
             self.reassign_halted()?;
             self.retry_stopped(now)?;

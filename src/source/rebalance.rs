@@ -31,7 +31,11 @@ impl Poller<'_> {
     pub(super) fn shift(&mut self, shift: Shift) -> Result<(), SourceError> {
         add(&self.wiring.counts.rebalances, 1);
         match shift {
-            Shift::Assign(places) => self.take_over(places),
+            Shift::Assign(places) => {
+                // A commit that was under way while the group rebalanced has failed without a word.
+                self.table.doubt_commits();
+                self.take_over(places)
+            }
             Shift::Revoke(places) => self.give_up(&places),
         }
     }

@@ -16,6 +16,8 @@ use crate::record::{Assignment, Tick};
 
 /// Longest wait for a post, between looks at the clock.
 const POST_WAIT: Duration = Duration::from_millis(50);
+/// How often everything is committed anew.
+const RECOMMIT_MS: u64 = 10_000;
 /// Longest wait for the client to close. It may hang for ever when no broker answers (rust-rdkafka issue 509).
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
@@ -24,7 +26,7 @@ impl Poller<'_> {
         let stops = self.table.post(posts);
         if !stops.is_empty() {
             // What is durable of them is known only as long as they are held.
-            self.commit();
+            self.commit(self.wiring.clock.now());
         }
         self.halt_unmended(stops)
     }
@@ -49,24 +51,28 @@ impl Poller<'_> {
         }
     }
 
-    /// Commits what is durable, without waiting for the answer.
-    pub(super) fn commit(&mut self) {
-        if self.consumer.context().take_commit_doubt() {
+    /// Commits what is durable, without waiting for the answer. One that fails is only logged by librdkafka, nobody is
+    /// called back: an idle partition would keep a lag that it does not have. So everything is committed again now and
+    /// then.
+    pub(super) fn commit(&mut self, now: Tick) {
+        if now.since(self.recommitted) >= RECOMMIT_MS {
+            self.recommitted = now;
             self.table.doubt_commits();
         }
-        if let Err(error) = self.commit_list(CommitMode::Async, |_| true) {
-            add(&self.wiring.counts.commit_errors, 1);
-            self.table.doubt_commits();
-            tracing::debug!(%error, "commit not sent");
+        match self.commit_list(CommitMode::Async, |_| true) {
+            Ok(true) => add(&self.wiring.counts.commits, 1),
+            Ok(false) => {}
+            Err(error) => {
+                add(&self.wiring.counts.commit_errors, 1);
+                self.table.doubt_commits();
+                tracing::debug!(%error, "commit not sent");
+            }
         }
     }
 
     /// Commits what is durable of some partitions, and waits for the answer. It may fail when the group is rebalancing;
     /// then records are read again and found to be stored.
     pub(super) fn commit_now(&mut self, wanted: impl Fn(&Live) -> bool) {
-        if self.consumer.context().take_commit_doubt() {
-            self.table.doubt_commits();
-        }
         match self.commit_list(CommitMode::Sync, wanted) {
             Ok(true) => add(&self.wiring.counts.commits, 1),
             Ok(false) => {}
