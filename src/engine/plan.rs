@@ -40,6 +40,18 @@ pub struct Delta {
     pub samples: Samples,
 }
 
+impl Delta {
+    /// Whether `tail` is exactly as this delta leaves it: its reply may have been lost, but not its effect.
+    pub fn leaves(&self, tail: &Tail) -> bool {
+        let (n, hi, open) = match self.write {
+            Write::Insert { n, open } => (n, self.samples.last_pos(), open),
+            Write::Append { n, seal, .. } => (n, self.samples.last_pos(), !seal),
+            Write::Seal { n, hi } => (n, Some(hi), false),
+        };
+        (tail.n, Some(tail.hi), tail.open) == (n, hi, open)
+    }
+}
+
 /// A record or reading that can never be stored as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetter {

@@ -40,7 +40,7 @@ impl Engine {
         match outcome {
             Outcome::Applied => self.applied(now, &delta, flight.since),
             // The reply to this very statement was lost, or did not say which of its neighbours had no effect.
-            Outcome::Fenced(Some(tail)) if is_own_effect(&tail, &delta) => {
+            Outcome::Fenced(Some(tail)) if delta.leaves(&tail) => {
                 self.applied(now, &delta, flight.since);
                 self.believe(slot, tail);
             }
@@ -196,16 +196,6 @@ fn move_tail(chain: &mut Chain, delta: &Delta) {
             chain.tail.as_mut().expect("invariant: a seal follows a known tail").open = false;
         }
     }
-}
-
-/// Whether the tail is exactly as the delta leaves it.
-fn is_own_effect(tail: &Tail, delta: &Delta) -> bool {
-    let (n, hi, open) = match delta.write {
-        Write::Insert { n, open } => (n, delta.samples.last_pos(), open),
-        Write::Append { n, seal, .. } => (n, delta.samples.last_pos(), !seal),
-        Write::Seal { n, hi } => (n, Some(hi), false),
-    };
-    (tail.n, Some(tail.hi), tail.open) == (n, hi, open)
 }
 
 fn changed_reason(key: &super::plan::ChainKey) -> String {

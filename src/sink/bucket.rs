@@ -130,7 +130,7 @@ impl BucketSink {
                 }
                 Ok(tail) => {
                     // Neighbours of a missed update are read too: most have had their effect.
-                    add(&self.counts().fences, usize::from(!is_effect(tail.as_ref(), &deltas[i])));
+                    add(&self.counts().fences, usize::from(!tail.as_ref().is_some_and(|tail| deltas[i].leaves(tail))));
                     Outcome::Fenced(tail)
                 }
             };
@@ -160,16 +160,6 @@ fn lags(tail: Option<&Tail>, delta: &Delta) -> bool {
             tail.is_none_or(|tail| tail.n < n || (tail.n == n && tail.hi < hi))
         }
     }
-}
-
-/// Whether the tail is as the delta would have left it.
-fn is_effect(tail: Option<&Tail>, delta: &Delta) -> bool {
-    let (n, hi, open) = match delta.write {
-        Write::Insert { n, open } => (n, delta.samples.last_pos(), open),
-        Write::Append { n, seal, .. } => (n, delta.samples.last_pos(), !seal),
-        Write::Seal { n, hi } => (n, Some(hi), false),
-    };
-    tail.is_some_and(|tail| (tail.n, Some(tail.hi), tail.open) == (n, hi, open))
 }
 
 fn refusal(letter: &DeadLetter, fate: &Fate) -> String {

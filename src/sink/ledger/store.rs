@@ -133,7 +133,7 @@ impl Ledger {
     }
 }
 
-#[allow(clippy::disallowed_methods)] // a delay between tries, of which there is no other form
+#[allow(clippy::disallowed_methods, reason = "a delay between tries, of which there is no other form")]
 pub(super) async fn pause(backoff: &mut Backoff) {
     tokio::time::sleep(Duration::from_millis(backoff.next_ms())).await;
 }
