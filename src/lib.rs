@@ -5,6 +5,7 @@
 #[cfg(feature = "service")]
 pub mod cli;
 pub mod clock;
+pub mod code;
 #[cfg(feature = "service")]
 pub mod commands;
 pub mod config;

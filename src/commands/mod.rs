@@ -2,3 +2,4 @@
 
 pub mod init;
 pub mod run;
+pub(crate) mod server;

@@ -3,19 +3,30 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::Args;
+
+use crate::cli::LayerArgs;
+use crate::code::{Code, Failure};
 use crate::config::{Config, LogFormat};
 use crate::pipeline;
 use crate::source::{Stop, Stopped};
 use crate::telemetry::log::{self, Format};
 use crate::telemetry::progress::Line;
 
-#[derive(Clone, Copy, Debug)]
-pub struct RunOptions {
-    /// Stop once everything that was in the topics at the start is stored.
-    pub until_caught_up: bool,
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Stop once everything that was in the topics at the start is stored
+    #[arg(long)]
+    until_caught_up: bool,
+    #[command(flatten)]
+    pub(crate) layer: LayerArgs,
 }
 
-pub fn run(config: Config, options: RunOptions) -> anyhow::Result<ExitCode> {
+pub fn run(config: Config, args: &RunArgs) -> Result<ExitCode, Failure> {
+    member(config, args.until_caught_up).map_err(|error| Failure::new(Code::Failed, format_args!("{error:#}")))
+}
+
+fn member(config: Config, until_caught_up: bool) -> anyhow::Result<ExitCode> {
     let format = match config.telemetry.log_format {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
@@ -23,10 +34,10 @@ pub fn run(config: Config, options: RunOptions) -> anyhow::Result<ExitCode> {
     let line = Line::new(format);
     log::init(format, Some(&config.telemetry.log_level), line.clone())?;
     let stop = Arc::new(Stop::default());
-    let stopped = pipeline::run(config, options.until_caught_up, stop, line.clone());
+    let stopped = pipeline::run(config, until_caught_up, stop, line.clone());
     line.clear();
     let stopped = stopped?;
-    let status = report(&stopped, options);
+    let status = report(&stopped, until_caught_up);
     if !stopped.is_closed {
         // Closing the client hangs when its brokers are gone; everything durable is committed, so leave.
         std::process::exit(i32::from(status));
@@ -36,7 +47,7 @@ pub fn run(config: Config, options: RunOptions) -> anyhow::Result<ExitCode> {
 
 /// Says how it ended; 0 unless everything was wanted and not everything is stored: whoever waits for that goes on to
 /// something that relies on it.
-fn report(stopped: &Stopped, options: RunOptions) -> u8 {
+fn report(stopped: &Stopped, until_caught_up: bool) -> u8 {
     if stopped.n_unsettled > 0 {
         tracing::warn!(records = stopped.n_unsettled, "stopped before everything was stored; these are read again");
     }
@@ -45,7 +56,7 @@ fn report(stopped: &Stopped, options: RunOptions) -> u8 {
     }
     tracing::info!("stopped");
     let is_complete = stopped.has_caught_up && stopped.n_unsettled == 0 && stopped.halts.is_empty();
-    u8::from(options.until_caught_up && !is_complete)
+    u8::from(until_caught_up && !is_complete)
 }
 
 #[cfg(test)]
@@ -63,8 +74,8 @@ mod tests {
             (Stopped { n_unsettled: 1, ..complete.clone() }, 1),
             (Stopped { halts: vec![halt], ..complete }, 1),
         ] {
-            assert_eq!(report(&stopped, RunOptions { until_caught_up: true }), status, "{stopped:?}");
-            assert_eq!(report(&stopped, RunOptions { until_caught_up: false }), 0, "{stopped:?}");
+            assert_eq!(report(&stopped, true), status, "{stopped:?}");
+            assert_eq!(report(&stopped, false), 0, "{stopped:?}");
         }
     }
 }

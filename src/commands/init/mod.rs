@@ -1,24 +1,32 @@
 //! `sakia init`: creates the collections, indexes and the ledger's header, or says what is there already. Safe to repeat,
 //! and to run from several places at once.
 
-mod server;
 mod steps;
 mod survey;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::Args;
 use serde_json::json;
 
+use crate::cli::LayerArgs;
+
+use crate::code::{Code, Failure};
+use crate::commands::server::{CommandError, Server};
 use crate::config::{Config, redact_uri};
-use server::{CommandError, Server};
 use steps::{Needed, State, Step};
 
-#[derive(Clone, Copy, Debug)]
-pub struct InitOptions {
-    /// Print the commands, write nothing.
-    pub dry_run: bool,
-    pub json: bool,
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Print the commands that are needed, one JSON document a line, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Report as one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) layer: LayerArgs,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +46,7 @@ pub enum InitError {
     #[error("others keep creating and dropping {namespace}; run init again once they are done")]
     Unsettled { namespace: String },
     #[error("cannot write the report: {0}")]
-    Report(#[from] io::Error),
+    Report(io::Error),
 }
 
 /// Attempts, where another process creates the same things at the same time.
@@ -50,21 +58,33 @@ struct Done {
     notices: Vec<String>,
 }
 
-pub fn run(config: &Config, options: InitOptions) -> Result<ExitCode, InitError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(InitError::Runtime)?;
-    let done = runtime.block_on(init(config, options.dry_run))?;
-    let (out, notes) = (&mut io::stdout().lock(), &mut io::stderr().lock());
-    match (options.json, options.dry_run) {
-        (true, _) => report_json(out, config, options.dry_run, &done)?,
-        (false, true) => report_commands(out, notes, config, &done)?,
-        (false, false) => report_text(out, &done)?,
+impl From<InitError> for Failure {
+    fn from(error: InitError) -> Self {
+        let code = match error {
+            InitError::Unreachable { .. } => Code::MongoUnreachable,
+            InitError::Command { .. } => Code::MongoRefused,
+            _ => Code::Failed,
+        };
+        Self::new(code, error)
     }
+}
+
+pub fn run(config: &Config, args: &InitArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(InitError::Runtime)?;
+    let done = runtime.block_on(init(config, args.dry_run))?;
+    let (out, notes) = (&mut io::stdout().lock(), &mut io::stderr().lock());
+    let reported = match (args.json, args.dry_run) {
+        (true, _) => report_json(out, config, args.dry_run, &done),
+        (false, true) => report_commands(out, notes, config, &done),
+        (false, false) => report_text(out, &done),
+    };
+    reported.map_err(InitError::Report)?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn init(config: &Config, dry_run: bool) -> Result<Done, InitError> {
     let uri = || redact_uri(&config.mongo.uri.0);
-    let server = Server::connect(&config.mongo).await;
+    let server = Server::connect(&config.mongo, "init").await;
     let server = server.map_err(|reason| InitError::Uri { uri: uri(), reason })?;
     let hello = server.hello().await.map_err(|reason| InitError::Unreachable { uri: uri(), reason })?;
     let topology = steps::check_topology(&hello).map_err(|refusal| InitError::Refused(vec![refusal]))?;

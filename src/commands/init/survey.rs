@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use mongodb::bson::{Document, doc};
 
 use super::InitError;
-use super::server::Server;
 use super::steps::{Names, Topology};
+use crate::commands::server::Server;
 use crate::config::Config;
 
 /// A collection or view under one of our names, as `listCollections` tells.

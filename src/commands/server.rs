@@ -1,4 +1,4 @@
-//! The connection that `init` works over: raw commands, each judged by its whole reply.
+//! The connection that commands work over: raw commands, each judged by its whole reply.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const NAMESPACE_EXISTS: i32 = 48;
 const DUPLICATE_KEY: i32 = 11_000;
 
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     client: Client,
     db: Database,
 }
@@ -30,7 +30,7 @@ pub enum CommandError {
     Refused { code: i32, message: String },
     #[error("unusual reply: {0}")]
     Unusual(String),
-    #[error("done, but not acknowledged by a majority: {0}; run init again once the replica set is healthy")]
+    #[error("done, but not acknowledged by a majority: {0}; run the command again once the replica set is healthy")]
     Unacknowledged(String),
 }
 
@@ -46,42 +46,42 @@ impl From<Error> for CommandError {
 
 impl CommandError {
     /// Another process created the same thing first.
-    pub(super) fn is_race(&self) -> bool {
+    pub(crate) fn is_race(&self) -> bool {
         matches!(self, Self::Refused { code: NAMESPACE_EXISTS | DUPLICATE_KEY, .. })
     }
 }
 
 impl Server {
     /// Fails on an unusable connection string only; nothing is sent yet.
-    pub(super) async fn connect(mongo: &Mongo) -> Result<Self, CommandError> {
+    pub(crate) async fn connect(mongo: &Mongo, command: &str) -> Result<Self, CommandError> {
         let mut options = ClientOptions::parse(&mongo.uri.0).await?;
         options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
-        options.app_name.get_or_insert_with(|| "sakia init".into());
+        options.app_name.get_or_insert_with(|| format!("sakia {command}"));
         let client = Client::with_options(options)?;
         let db = client.database(&mongo.database);
         Ok(Self { client, db })
     }
 
-    pub(super) async fn hello(&self) -> Result<Document, CommandError> {
+    pub(crate) async fn hello(&self) -> Result<Document, CommandError> {
         self.run(doc! { "hello": 1 }).await
     }
 
-    pub(super) fn namespace(&self, collection: &str) -> String {
+    pub(crate) fn namespace(&self, collection: &str) -> String {
         format!("{}.{collection}", self.db.name())
     }
 
     /// A reply with `ok: 1` may still hold errors: the driver does not look for them.
-    pub(super) async fn run(&self, command: Document) -> Result<Document, CommandError> {
+    pub(crate) async fn run(&self, command: Document) -> Result<Document, CommandError> {
         checked(self.db.run_command(command).await?)
     }
 
     /// The first documents of a command that answers with a cursor.
-    pub(super) async fn list(&self, command: Document) -> Result<Vec<Document>, CommandError> {
+    pub(crate) async fn list(&self, command: Document) -> Result<Vec<Document>, CommandError> {
         batch(&self.run(command).await?)
     }
 
     /// As `list`, on the cluster's own configuration.
-    pub(super) async fn list_config(&self, command: Document) -> Result<Vec<Document>, CommandError> {
+    pub(crate) async fn list_config(&self, command: Document) -> Result<Vec<Document>, CommandError> {
         batch(&checked(self.client.database("config").run_command(command).await?)?)
     }
 }

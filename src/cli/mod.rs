@@ -1,15 +1,18 @@
 //! The command line: flags to configuration layers, one command to run, one result to an exit status.
 
+mod layer;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+pub use layer::LayerArgs;
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 
 use crate::commands::{init, run};
-use crate::config::{Config, Flag, Loaded, Machine, Problems, Sources};
+use crate::config::{Config, Loaded, Machine, Problems, Sources};
 
 const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, with exactly-once effect";
 
@@ -28,89 +31,17 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Store readings as a member of the consumer group
-    Run(RunArgs),
+    Run(run::RunArgs),
     /// Create or check the collections; safe to repeat
-    Init(InitArgs),
+    Init(init::InitArgs),
 }
 
-#[derive(Debug, Args)]
-struct RunArgs {
-    /// Stop once everything that was in the topics at the start is stored
-    #[arg(long)]
-    until_caught_up: bool,
-    #[command(flatten)]
-    layer: LayerArgs,
-}
-
-#[derive(Debug, Args)]
-struct InitArgs {
-    /// Print the commands that are needed, one JSON document a line, and write nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Report as one JSON document
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    layer: LayerArgs,
-}
-
-/// The highest layer of the configuration. Taken before and after the command's name alike: as clap's global arguments,
-/// `--set` before the name would be dropped without a word as soon as one stands after it.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Configuration")]
-struct LayerArgs {
-    #[arg(long, value_name = "PATH", help = "Configuration file; also SAKIA_CONFIG")]
-    config: Option<PathBuf>,
-    #[arg(
-        long = "set",
-        value_name = "KEY=VALUE",
-        help = "Set any key, such as bucket.max_samples=1000; may be repeated"
-    )]
-    sets: Vec<String>,
-    /// kafka.brokers
-    #[arg(long, value_name = "HOST:PORT")]
-    brokers: Option<String>,
-    /// kafka.group
-    #[arg(long)]
-    group: Option<String>,
-    #[arg(
-        long,
-        value_name = "URI",
-        help = "mongo.uri; passwords belong in SAKIA_MONGO, command lines are seen by others"
-    )]
-    mongo_uri: Option<String>,
-    /// mongo.database
-    #[arg(long)]
-    database: Option<String>,
-    /// mongo.collection
-    #[arg(long)]
-    collection: Option<String>,
-    /// telemetry.listen
-    #[arg(long, value_name = "HOST:PORT")]
-    listen: Option<String>,
-    #[arg(long, value_name = "FORMAT", help = "telemetry.log_format: text or json")]
-    log_format: Option<String>,
-    #[arg(long, value_name = "LEVEL", help = "telemetry.log_level")]
-    log_level: Option<String>,
-    /// Print the effective configuration, each value with its origin, and exit
-    #[arg(long)]
-    print_config: bool,
-}
-
-impl LayerArgs {
-    fn flags(&self) -> Vec<Flag> {
-        let flags = [
-            ("--brokers", "kafka.brokers", &self.brokers),
-            ("--group", "kafka.group", &self.group),
-            ("--mongo-uri", "mongo.uri", &self.mongo_uri),
-            ("--database", "mongo.database", &self.database),
-            ("--collection", "mongo.collection", &self.collection),
-            ("--listen", "telemetry.listen", &self.listen),
-            ("--log-format", "telemetry.log_format", &self.log_format),
-            ("--log-level", "telemetry.log_level", &self.log_level),
-        ];
-        let given = flags.into_iter().filter_map(|(name, key, value)| Some((name, key, value.clone()?)));
-        given.map(|(name, key, value)| Flag { name, key, value }).collect()
+impl Command {
+    fn layer(&self) -> &LayerArgs {
+        match self {
+            Self::Run(args) => &args.layer,
+            Self::Init(args) => &args.layer,
+        }
     }
 }
 
@@ -140,11 +71,7 @@ fn librdkafka_takes(name: &str, value: &str) -> Result<(), String> {
 /// Runs the process's command line.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let after = match &cli.command {
-        Some(Command::Run(args)) => args.layer.clone(),
-        Some(Command::Init(args)) => args.layer.clone(),
-        None => LayerArgs::default(),
-    };
+    let after = cli.command.as_ref().map(|command| command.layer().clone()).unwrap_or_default();
     let is_print = cli.layer.print_config || after.print_config;
     if cli.command.is_none() && !is_print {
         Cli::command().print_help().ok();
@@ -159,14 +86,12 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: Option<Command>, config: Config) -> ExitCode {
     let result = match command {
-        Some(Command::Run(args)) => run::run(config, run::RunOptions { until_caught_up: args.until_caught_up }),
-        Some(Command::Init(args)) => {
-            init::run(&config, init::InitOptions { dry_run: args.dry_run, json: args.json }).map_err(Into::into)
-        }
+        Some(Command::Run(args)) => run::run(config, &args),
+        Some(Command::Init(args)) => init::run(&config, &args),
         None => Ok(ExitCode::SUCCESS),
     };
-    result.unwrap_or_else(|error| {
-        say(&format!("sakia: {error:#}"));
+    result.unwrap_or_else(|failure| {
+        say(&format!("sakia: {failure}"));
         ExitCode::FAILURE
     })
 }
@@ -193,11 +118,7 @@ mod tests {
 
     fn parse(line: &str) -> (LayerArgs, LayerArgs) {
         let cli = Cli::try_parse_from(line.split(' ')).unwrap();
-        let after = match cli.command {
-            Some(Command::Run(args)) => args.layer,
-            Some(Command::Init(args)) => args.layer,
-            None => LayerArgs::default(),
-        };
+        let after = cli.command.as_ref().map(|command| command.layer().clone()).unwrap_or_default();
         (cli.layer, after)
     }
 

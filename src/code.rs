@@ -1,0 +1,45 @@
+//! Stable codes of errors and warnings: what people search for. Each has a paragraph in `docs/errors.md`.
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($variant:ident $name:literal)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Code { $($variant),* }
+
+        impl Code {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+        }
+    };
+}
+
+// One a line, in the order of the alphabet: a code is never renamed or used again for something else.
+codes! {
+    Failed "failed"
+    MongoRefused "mongo-refused"
+    MongoUnreachable "mongo-unreachable"
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a command came to nothing: its code, and what is wrong, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("error[{code}]: {message}")]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: Code, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string() }
+    }
+}
