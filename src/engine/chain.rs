@@ -88,7 +88,7 @@ impl Chain {
     }
 
     pub(super) fn waiting_bytes(&self) -> usize {
-        self.runs.iter().map(|r| held_bytes(&r.samples)).sum()
+        self.runs.iter().map(|r| r.samples.row_bytes()).sum()
     }
 
     /// The run that takes the next sample.
@@ -165,11 +165,3 @@ impl Chain {
         before - self.n_waiting()
     }
 }
-
-/// Memory that samples hold: documents, positions, times, ends and stats.
-pub(super) fn held_bytes(samples: &Samples) -> usize {
-    samples.n_bytes() + samples.len() * (SAMPLE_BYTES + size_of::<f64>() * samples.n_stats())
-}
-
-/// Position, time and end of one sample.
-pub(super) const SAMPLE_BYTES: usize = 24;

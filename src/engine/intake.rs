@@ -1,6 +1,5 @@
 //! Records and their readings on the way into chains.
 
-use super::chain::SAMPLE_BYTES;
 use super::plan::{DeadLetter, Span};
 use super::{Engine, Phase};
 use crate::decode::Reading;
@@ -47,9 +46,9 @@ impl Engine {
         chain.floor = pos;
         let was_empty = chain.runs.is_empty();
         let run = chain.run_for(reading.meta, reading.stats.len());
-        let before = run.samples.n_bytes();
+        let before = run.samples.row_bytes();
         run.samples.push_sample(pos, reading.at, names.time, names.info, reading.info, reading.stats);
-        self.waiting_bytes += run.samples.n_bytes() - before + SAMPLE_BYTES + size_of_val(reading.stats);
+        self.waiting_bytes += run.samples.row_bytes() - before;
         let full = chain.n_waiting() >= self.policy.flush_samples as usize;
         if was_empty {
             self.begin_wait(now, slot);

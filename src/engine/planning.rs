@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::assignment::Phase;
-use super::chain::{InFlight, held_bytes};
+use super::chain::InFlight;
 use super::plan::{DeadLetter, Delta, Plan, Write};
 use super::policy::Step;
 use super::samples::Samples;
@@ -164,6 +164,7 @@ impl Engine {
         let below = chain.runs.front()?.samples.n_below(end);
         let next_n = chain.tail.as_ref().map_or(0, |t| t.n + 1);
         let tail_at = chain.tail.as_ref().map_or((0, Position::NONE), |t| (t.n, t.hi));
+        let before = chain.waiting_bytes();
         let (write, meta, samples) = match step {
             // A step planned for k samples is still right for the first few of them, but then it fills nothing.
             Step::Insert { k, open } => {
@@ -180,11 +181,10 @@ impl Engine {
             }
             Step::Seal => (Write::Seal { n: tail_at.0, hi: tail_at.1 }, None, Samples::new(0)),
         };
-        let n_bytes = held_bytes(&samples);
         chain.in_flight = Some(InFlight { plan: next_plan, since: chain.since });
         chain.due = chain.due && !chain.runs.is_empty();
-        self.waiting_bytes -= n_bytes;
-        self.flying_bytes += n_bytes;
+        self.waiting_bytes = self.waiting_bytes + chain.waiting_bytes() - before;
+        self.flying_bytes += samples.row_bytes();
         Some(Delta {
             assignment: chain.assignment,
             slot,

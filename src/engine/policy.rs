@@ -72,7 +72,7 @@ impl FlushPolicy {
         let n = pending.samples.len();
         let room_samples = self.max_samples.saturating_sub(tail.count);
         let room_bytes = self.target_bytes.saturating_sub(tail.bytes);
-        let first_fits = pending.samples.cost(0) as u32 <= room_bytes;
+        let first_fits = pending.samples.first_cost() as u32 <= room_bytes;
         let worth_it = n < self.min_fill as usize && pending.meta_fits && !pending.alone;
         if !worth_it || room_samples == 0 || !first_fits {
             return Step::Seal;

@@ -29,7 +29,7 @@ impl Engine {
     }
 
     fn delta_written(&mut self, now: Tick, plan: u64, delta: Delta, outcome: Outcome) {
-        self.flying_bytes -= super::chain::held_bytes(&delta.samples);
+        self.flying_bytes -= delta.samples.row_bytes();
         let slot = delta.slot;
         let Some(chain) = self.chains.get_mut(slot) else { return };
         // The chain was forgotten and the slot is another's: the report concerns nobody.
@@ -122,8 +122,9 @@ impl Engine {
             Write::Append { .. } if n == 1 => chain.alone = true,
             Write::Append { .. } | Write::Insert { .. } => chain.limit = n / 2,
         }
-        self.waiting_bytes += super::chain::held_bytes(&delta.samples);
+        let before = chain.waiting_bytes();
         chain.put_back(delta.meta, delta.samples);
+        self.waiting_bytes = self.waiting_bytes + chain.waiting_bytes() - before;
         chain.due = true;
     }
 

@@ -33,7 +33,9 @@ fn check(samples: &Samples, rows: &[Row]) {
     assert_eq!(held, expected);
     assert_eq!((samples.len(), samples.is_empty()), (rows.len(), rows.is_empty()));
     assert_eq!(samples.n_bytes(), rows.iter().map(|row| row.2.len()).sum::<usize>());
-    assert_eq!(samples.total_cost(), (0..rows.len()).map(|i| samples.cost(i)).sum::<usize>());
+    assert_eq!(samples.total_cost(), rows.iter().map(|row| row.2.len() + ELEMENT_BYTES).sum::<usize>());
+    assert_eq!(samples.first_cost(), rows.first().map_or(0, |row| row.2.len() + ELEMENT_BYTES));
+    assert!(samples.row_bytes() >= samples.n_bytes() && samples.memory() >= samples.row_bytes());
     assert_eq!(samples.first_pos(), rows.first().map(|row| Position(row.0)));
     assert_eq!(samples.last_pos(), rows.last().map(|row| Position(row.0)));
     let times = || rows.iter().map(|row| EventTime(row.1));
@@ -112,8 +114,9 @@ proptest! {
         for (i, length) in lengths.iter().enumerate() {
             samples.push(Position(i as i64), EventTime(0), &vec![0; *length], &[]);
         }
-        let _front = samples.split_front(gone.min(lengths.len() - 1));
-        let cost = |k: usize| (0..k).map(|i| samples.cost(i)).sum::<usize>();
+        let gone = gone.min(lengths.len() - 1);
+        let _front = samples.split_front(gone);
+        let cost = |k: usize| lengths[gone..gone + k].iter().map(|length| length + ELEMENT_BYTES).sum::<usize>();
         let longest = (1..=samples.len()).rev().find(|k| *k <= max && cost(*k) <= bytes).unwrap_or(1);
         prop_assert_eq!(samples.fit(max, bytes), longest);
     }
