@@ -1,6 +1,6 @@
 //! JSON tokens to BSON bytes, without a value in between.
 
-use super::lexer::{Lexer, Number, Quoted, unescape};
+use super::lexer::{Lexer, Number, Quoted, Value, unescape};
 use super::{Reason, Reject};
 
 /// Objects and arrays inside each other that a reading may hold. MongoDB takes 180 levels for the whole document, and
@@ -174,12 +174,13 @@ impl Encoder<'_> {
     }
 
     fn number(&mut self, lexer: &mut Lexer<'_>) -> Result<u8, Reject> {
-        let Number { start, end, integer } = lexer.number()?;
-        if let Some(value) = integer {
-            return Ok(integer_value(self.out, value));
-        }
-        // Rust's own parser rounds correctly and takes every JSON number.
-        let value: f64 = lexer.slice(start, end).parse().expect("invariant: the lexer passes only numbers");
+        let Number { start, end, value } = lexer.number()?;
+        let value: f64 = match value {
+            Value::Integer(value) => return Ok(integer_value(self.out, value)),
+            Value::Double(value) => value,
+            // Rust's own parser rounds correctly and takes every JSON number.
+            Value::Text => lexer.slice(start, end).parse().expect("invariant: the lexer passes only numbers"),
+        };
         if value.is_infinite() {
             return Err(Reject::at(Reason::BadNumber, start, "number beyond what a double holds"));
         }

@@ -158,6 +158,9 @@ impl<'a> Finish<'a> {
         let text = match found {
             Found::Integer(ms) => return self.plausible(&found, time::in_range(ms), None),
             Found::Text(text) => text,
+            Found::Json { text, span, .. } if matches!(text.as_bytes()[span.start], b'-' | b'0'..=b'9') => {
+                &text[span.start..span.end]
+            }
             Found::Json { .. } => {
                 self.out.word.clear();
                 if !found.push_text(&mut self.out.word)? {

@@ -25,9 +25,21 @@ pub(super) struct Quoted {
 pub(super) struct Number {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// `None`: has a fraction or an exponent, or does not fit.
-    pub(super) integer: Option<i64>,
+    pub(super) value: Value,
 }
+
+/// What a number token stands for, as far as its digits tell at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    Integer(i64),
+    /// A fraction of few digits: the quotient of two numbers that a double holds exactly, so rounded once and rightly.
+    Double(f64),
+    /// Many digits or an exponent: to be parsed from the text.
+    Text,
+}
+
+/// Powers of ten that a double holds exactly, as far as they are needed.
+const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
 const OBJECT: u8 = b'{';
 const ARRAY: u8 = b'[';
@@ -153,7 +165,7 @@ impl<'t> Lexer<'t> {
         let mut escaped = false;
         self.at = start;
         loop {
-            self.at += n_plain(&bytes[self.at..]);
+            self.at = plain_end(bytes, self.at);
             match bytes.get(self.at) {
                 Some(b'"') => break,
                 Some(b'\\') => {
@@ -183,13 +195,10 @@ impl<'t> Lexer<'t> {
         let start = self.at;
         let negative = bytes[start] == b'-';
         let first = start + usize::from(negative);
-        let mut value = 0_u64;
-        let mut n_digits = 0;
-        while let Some(digit @ b'0'..=b'9') = bytes.get(first + n_digits) {
-            value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
-            n_digits += 1;
-        }
-        self.at = first + n_digits;
+        let mut digits = 0_u64;
+        self.at = first;
+        self.pass_digits(&mut digits);
+        let n_digits = self.at - first;
         if n_digits == 0 {
             return Err(self.not_a_value(start));
         }
@@ -197,40 +206,53 @@ impl<'t> Lexer<'t> {
             self.at = first;
             return Err(self.malformed("number with a leading zero"));
         }
-        let integer = if self.fraction()? {
-            None
-        } else if n_digits <= 18 {
-            Some(if negative { -(value as i64) } else { value as i64 })
-        } else {
-            // 19 digits may or may not fit: rare enough for the slow way.
-            self.text[start..self.at].parse().ok()
-        };
-        Ok(Number { start, end: self.at, integer })
-    }
-
-    /// Passes fraction and exponent; true if there was either.
-    fn fraction(&mut self) -> Result<bool, Reject> {
-        let start = self.at;
+        let point = self.at;
         if self.peek() == Some(b'.') {
             self.at += 1;
-            self.digits()?;
+            self.digits(&mut digits)?;
         }
-        if let Some(b'e' | b'E') = self.peek() {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
-            }
-            self.digits()?;
+        let fraction = self.at.saturating_sub(point + 1);
+        let is_scaled = matches!(self.peek(), Some(b'e' | b'E'));
+        if is_scaled {
+            self.exponent()?;
         }
-        Ok(self.at > start)
+        let value = if is_scaled || n_digits + fraction > 18 {
+            // 19 digits may or may not fit: rare enough for the slow way.
+            let integer = (point == self.at).then(|| self.text[start..point].parse().ok()).flatten();
+            integer.map_or(Value::Text, Value::Integer)
+        } else if point == self.at {
+            Value::Integer(if negative { -(digits as i64) } else { digits as i64 })
+        } else if n_digits + fraction <= 15 {
+            let value = digits as f64 / POWERS[fraction];
+            Value::Double(if negative { -value } else { value })
+        } else {
+            Value::Text
+        };
+        Ok(Number { start, end: self.at, value })
     }
 
-    fn digits(&mut self) -> Result<(), Reject> {
-        let start = self.at;
-        while let Some(b'0'..=b'9') = self.peek() {
+    fn exponent(&mut self) -> Result<(), Reject> {
+        self.at += 1;
+        if let Some(b'+' | b'-') = self.peek() {
             self.at += 1;
         }
+        self.digits(&mut 0)
+    }
+
+    /// Passes at least one digit.
+    fn digits(&mut self, value: &mut u64) -> Result<(), Reject> {
+        let start = self.at;
+        self.pass_digits(value);
         if self.at == start { Err(self.malformed("expected a digit")) } else { Ok(()) }
+    }
+
+    /// Passes digits and appends them to `value`, which is right for 19 of them.
+    fn pass_digits(&mut self, value: &mut u64) {
+        let bytes = self.text.as_bytes();
+        while let Some(digit @ b'0'..=b'9') = bytes.get(self.at) {
+            *value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+            self.at += 1;
+        }
     }
 
     /// Passes `true`, `false` or `null`.
@@ -299,17 +321,37 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// How many bytes come before the next quote, backslash or control character. A loop over eight bytes at a time was
-/// tried: no fewer instructions, since names are short.
-fn n_plain(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|c| !matches!(c, b'"' | b'\\' | 0..0x20)).count()
+/// The first quote, backslash or control character at or past `at`; the end if there is none. Eight bytes at a time: a
+/// name or a short text takes one or two steps.
+fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x80 * ONES;
+    while let Some(chunk) = bytes[at..].first_chunk() {
+        let word = u64::from_le_bytes(*chunk);
+        let (quote, slash) = (word ^ (0x22 * ONES), word ^ (0x5c * ONES));
+        // The high bit of each byte that is 0, 0 and below 0x20; borrows spoil only bytes above the first such.
+        let special = (quote.wrapping_sub(ONES) & !quote)
+            | (slash.wrapping_sub(ONES) & !slash)
+            | (word.wrapping_sub(0x20 * ONES) & !word);
+        let special = special & HIGHS;
+        if special != 0 {
+            return at + (special.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while bytes.get(at).is_some_and(|c| !matches!(c, b'"' | b'\\' | 0..0x20)) {
+        at += 1;
+    }
+    at
 }
 
 /// Hands out the content of a string token piece by piece, escapes resolved. Fails with the offset in `raw` of a lone
 /// surrogate: legal JSON, but not text.
 pub(super) fn unescape(raw: &str, mut piece: impl FnMut(&str)) -> Result<(), usize> {
     let mut from = 0;
-    while let Some(found) = raw[from..].find('\\') {
+    // Hardly any text has one, and most are too short for a search to pay.
+    let has_escapes = raw.bytes().any(|c| c == b'\\');
+    while let Some(found) = has_escapes.then(|| raw[from..].find('\\')).flatten() {
         let slash = from + found;
         piece(&raw[from..slash]);
         let (c, n_bytes) = match raw.as_bytes()[slash + 1] {

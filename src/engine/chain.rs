@@ -1,7 +1,8 @@
 //! One chain as its writer knows it: the tail it believes in, what is under way, what waits.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::plan::{ChainKey, Tail};
 use super::policy::{FlushPolicy, Pending, Step, bucket_bytes};
@@ -34,8 +35,8 @@ pub(super) struct Chain {
     pub(super) tail: Option<Tail>,
     /// Highest position taken, written or seen (rule 5). Nothing at or below it is taken again.
     pub(super) floor: Position,
-    /// Samples that wait, oldest first.
-    pub(super) runs: VecDeque<Run>,
+    /// Samples that wait, oldest first. Nearly always one run, and that lies in the chain itself.
+    pub(super) runs: SmallVec<[Run; 1]>,
     pub(super) in_flight: Option<InFlight>,
     /// A refused sample whose dead letter is not durable yet; the chain waits for it.
     pub(super) dying: Option<Position>,
@@ -64,7 +65,7 @@ impl Chain {
             span,
             tail: None,
             floor: Position::NONE,
-            runs: VecDeque::new(),
+            runs: SmallVec::new(),
             in_flight: None,
             dying: None,
             hold: None,
@@ -93,21 +94,21 @@ impl Chain {
 
     /// The run that takes the next sample.
     pub(super) fn run_for(&mut self, meta: &[u8], n_stats: usize) -> &mut Run {
-        let joins = self.runs.back().is_some_and(|run| meta.is_empty() || run.meta.as_deref() == Some(meta));
+        let joins = self.runs.last().is_some_and(|run| meta.is_empty() || run.meta.as_deref() == Some(meta));
         if !joins {
             let meta = (!meta.is_empty()).then(|| Arc::from(meta));
-            self.runs.push_back(Run { meta, samples: Samples::new(n_stats) });
+            self.runs.push(Run { meta, samples: Samples::new(n_stats) });
         }
-        self.runs.back_mut().expect("invariant: pushed just now")
+        self.runs.last_mut().expect("invariant: pushed just now")
     }
 
     /// First offset that is neither durable nor a dead letter, as far as this chain is concerned.
     pub(super) fn first_waiting(&self) -> Option<i64> {
-        Some(self.runs.front()?.samples.first_pos()?.offset())
+        Some(self.runs.first()?.samples.first_pos()?.offset())
     }
 
     pub(super) fn next_step(&self, policy: &FlushPolicy) -> Option<Step> {
-        let run = self.runs.front()?;
+        let run = self.runs.first()?;
         let tail_meta = self.tail.as_ref().and_then(|t| t.meta.as_ref());
         let pending = Pending {
             samples: &run.samples,
@@ -122,13 +123,12 @@ impl Chain {
 
     /// Takes the first `k` waiting samples out, with the meta that a new bucket of them gets.
     pub(super) fn take(&mut self, k: usize) -> (Option<Arc<[u8]>>, Samples) {
-        let run = self.runs.front_mut().expect("invariant: a step is planned only for waiting samples");
+        let run = self.runs.first_mut().expect("invariant: a step is planned only for waiting samples");
         let meta = run.meta.clone().or_else(|| self.tail.as_ref().and_then(|t| t.meta.clone()));
         if k < run.samples.len() {
             return (meta, run.samples.split_front(k));
         }
-        let run = self.runs.pop_front().expect("invariant: the front was there");
-        (meta, run.samples)
+        (meta, self.runs.remove(0).samples)
     }
 
     /// Puts samples that were not applied back in front of those that wait.
@@ -136,12 +136,12 @@ impl Chain {
         if samples.is_empty() {
             return;
         }
-        match self.runs.front_mut() {
+        match self.runs.first_mut() {
             Some(run) if run.meta == meta || run.meta.is_none() => {
                 run.meta = meta;
                 run.samples.prepend(samples);
             }
-            _ => self.runs.push_front(Run { meta, samples }),
+            _ => self.runs.insert(0, Run { meta, samples }),
         }
     }
 

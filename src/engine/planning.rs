@@ -156,12 +156,12 @@ impl Engine {
         let step = chain.next_step(&self.policy)?;
         let held = self.held.get_mut(&chain.assignment)?;
         let end = Position::new(held.spans[chain.span].reserved.max(0), 0);
-        let first = chain.runs.front()?.samples.first_pos()?;
+        let first = chain.runs.first()?.samples.first_pos()?;
         if first >= end {
             held.waiting.push(slot);
             return None;
         }
-        let below = chain.runs.front()?.samples.n_below(end);
+        let below = chain.runs.first()?.samples.n_below(end);
         let next_n = chain.tail.as_ref().map_or(0, |t| t.n + 1);
         let tail_at = chain.tail.as_ref().map_or((0, Position::NONE), |t| (t.n, t.hi));
         let before = chain.waiting_bytes();

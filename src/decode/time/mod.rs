@@ -33,6 +33,13 @@ pub(super) fn parse(text: &str, format: TimestampFormat) -> Result<i64, TimeFaul
 
 /// Decimal text times 10 to the power of `shift`, rounded down.
 fn unix(text: &str, shift: i64) -> Result<i64, TimeFault> {
+    if let Some(value) = plain_integer(text) {
+        return in_range(if shift < 0 {
+            value.div_euclid(10_i64.pow(shift.unsigned_abs() as u32))
+        } else {
+            value.saturating_mul(10_i64.pow(shift as u32))
+        });
+    }
     let negative = text.starts_with('-');
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -68,6 +75,22 @@ fn unix(text: &str, shift: i64) -> Result<i64, TimeFault> {
         }
     }
     in_range(if negative { -ms - i64::from(inexact) } else { ms })
+}
+
+/// What nearly all producers write: digits that fit, perhaps behind a minus.
+fn plain_integer(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.as_bytes() {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    let mut value = 0;
+    for digit in digits {
+        value = value * 10 + i64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?);
+    }
+    Some(if negative { -value } else { value })
 }
 
 pub(super) fn in_range(ms: i64) -> Result<i64, TimeFault> {
