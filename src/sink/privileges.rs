@@ -2,7 +2,7 @@
 //!
 //! Held to be enough and nothing more by a test that takes each action away in turn.
 
-use crate::config::Config;
+use crate::config::{Config, Validator};
 
 /// What a login is for: each gets a role of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn needed(config: &Config, purpose: Purpose) -> Vec<Privilege> {
             if storage.ttl_days.is_some() || storage.wildcard_index.is_some() {
                 of_readings.push("createIndex");
             }
-            if storage.ttl_days.is_some() {
+            if storage.ttl_days.is_some() || storage.validator != Validator::Off {
                 of_readings.push("collMod");
             }
             vec![
@@ -92,5 +92,61 @@ pub fn needed(config: &Config, purpose: Purpose) -> Vec<Privilege> {
             shard_keys,
             Privilege { resource: Resource::Cluster, actions: vec!["replSetGetConfig"], is_for_shards: false },
         ],
+    }
+}
+
+/// Why the server's refusal `message` (code 13) came, and what mends it. The server itself names the command, with all
+/// of its documents, and not the action. `target` is the command's collection, if it has one.
+pub fn explain(message: &str, verb: &str, database: &str, target: Option<&str>) -> String {
+    if message.contains("requires authentication") {
+        return "the server asks for a login, and mongo.uri has none; give it in SAKIA_MONGO as \
+                mongodb://user:password@host/..., and authSource=admin if it is kept there"
+            .to_owned();
+    }
+    let action = match verb {
+        "aggregate" | "count" | "distinct" => "find",
+        "create" => "createCollection",
+        "createIndexes" => "createIndex",
+        other => other,
+    };
+    let place = target.map_or_else(|| database.to_owned(), |target| format!("{database}.{target}"));
+    format!(
+        "the login in mongo.uri lacks the action {action:?} on {place}; `sakia init --print-roles` prints roles that \
+         are enough"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(more: &str) -> Config {
+        let minimal = "kafka.brokers = \"h:1\"\nmongo.uri = \"mongodb://h/?replicaSet=rs0\"\n\
+                       decoder = [{ topics = \"t\", device_path = \"@key\", timestamp_missing = \"kafka\" }]\n";
+        Config::from_toml(&format!("{minimal}{more}")).unwrap()
+    }
+
+    fn actions(config: &Config, purpose: Purpose, collection: &str) -> Vec<&'static str> {
+        let is_it = |privilege: &Privilege| matches!(&privilege.resource, Resource::Collection { collection: c, .. } if c == collection);
+        needed(config, purpose).into_iter().filter(is_it).flat_map(|privilege| privilege.actions).collect()
+    }
+
+    #[test]
+    fn what_is_configured_decides_what_is_needed() {
+        let plain = config("mongo.collection = \"r\"");
+        assert_eq!(actions(&plain, Purpose::Run, "r_dead"), ["find", "insert"]);
+        assert_eq!(actions(&plain, Purpose::Init, "r"), ["createCollection", "find", "listIndexes"]);
+        let ttl = actions(&config("storage.ttl = \"30d\""), Purpose::Init, "readings");
+        assert_eq!(ttl[3..], ["createIndex", "collMod"]);
+        assert!(Purpose::ALL.iter().all(|purpose| !actions(&plain, *purpose, "r").contains(&"remove")));
+    }
+
+    #[test]
+    fn refusals_name_the_action_and_not_the_documents() {
+        let message = "not authorized on sakia to execute command { insert: \"readings\", documents: [ ... ] }";
+        let text = explain(message, "createIndexes", "sakia", Some("readings"));
+        assert!(text.contains("\"createIndex\" on sakia.readings") && !text.contains("documents"), "{text}");
+        assert!(explain(message, "listCollections", "sakia", None).contains("\"listCollections\" on sakia;"));
+        assert!(explain("command find requires authentication", "find", "a", None).contains("SAKIA_MONGO"));
     }
 }

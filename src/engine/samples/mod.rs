@@ -27,7 +27,8 @@ pub struct Samples {
     n_gone: usize,
 }
 
-/// Sum of one field over some samples.
+/// Figures of one field over some samples. Doubles, also of whole numbers: an Int64 sum that overflows would be refused
+/// with its whole delta, and one that met a double would turn into one. Whole numbers are exact up to 2^53.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FieldStats {
     pub min: f64,
@@ -145,7 +146,8 @@ impl Samples {
             if row[j].is_finite() {
                 total.min = total.min.min(row[j]);
                 total.max = total.max.max(row[j]);
-                total.sum += row[j];
+                // Never infinite: with an infinity of the other sign on the server it would become NaN, and stay.
+                total.sum = (total.sum + row[j]).clamp(f64::MIN, f64::MAX);
                 total.n += 1;
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sakia::config::{
     Bucket, Config, Contract, DecoderTable, FieldNames, Flow, Kafka, LogFormat, Mongo, Plausible, Secret, Storage,
-    Telemetry, TimestampFormat,
+    Telemetry, TimestampFormat, Validator,
 };
 use sakia::record::Window;
 
@@ -66,7 +66,13 @@ pub(super) fn config(topic: &Topic) -> Config {
         },
         decoders: vec![contract().decoder],
         plausible: Plausible { past_ms: 0, future_ms: 0 },
-        storage: Storage { compressor: text("snappy"), leaf_page_max: None, ttl_days: None, wildcard_index: None },
+        storage: Storage {
+            compressor: text("snappy"),
+            leaf_page_max: None,
+            ttl_days: None,
+            wildcard_index: None,
+            validator: Validator::Off,
+        },
         telemetry: Telemetry { listen: None, log_format: LogFormat::Text, log_level: text("info") },
     }
 }
