@@ -105,13 +105,13 @@ pub fn explain(message: &str, verb: &str, database: &str, target: Option<&str>) 
     }
     let action = match verb {
         "aggregate" | "count" | "distinct" => "find",
-        "create" => "createCollection",
+        "create" => "createCollection (or insert)",
         "createIndexes" => "createIndex",
         other => other,
     };
     let place = target.map_or_else(|| database.to_owned(), |target| format!("{database}.{target}"));
     format!(
-        "the login in mongo.uri lacks the action {action:?} on {place}; `sakia init --print-roles` prints roles that \
+        "the login in mongo.uri lacks the action {action} on {place}; `sakia init --print-roles` prints roles that \
          are enough"
     )
 }
@@ -145,8 +145,8 @@ mod tests {
     fn refusals_name_the_action_and_not_the_documents() {
         let message = "not authorized on sakia to execute command { insert: \"readings\", documents: [ ... ] }";
         let text = explain(message, "createIndexes", "sakia", Some("readings"));
-        assert!(text.contains("\"createIndex\" on sakia.readings") && !text.contains("documents"), "{text}");
-        assert!(explain(message, "listCollections", "sakia", None).contains("\"listCollections\" on sakia;"));
+        assert!(text.contains("action createIndex on sakia.readings;") && !text.contains("documents"), "{text}");
+        assert!(explain(message, "listCollections", "sakia", None).contains("action listCollections on sakia;"));
         assert!(explain("command find requires authentication", "find", "a", None).contains("SAKIA_MONGO"));
     }
 }

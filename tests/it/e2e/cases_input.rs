@@ -178,13 +178,13 @@ fn case_29_names_that_no_server_takes_are_refused_at_the_start() {
     let world = World::new("case_29", 1);
     let long = "a".repeat(70);
     let refused: [(&str, &str, &str); 16] = [
-        ("mongo.database", "", "has 0 characters"),
+        ("mongo.database", "", "is empty"),
         ("mongo.database", "a.b", "holds '.'"),
         ("mongo.database", "a b", "holds ' '"),
         ("mongo.database", "$db", "holds '$'"),
         ("mongo.database", "local", "the server's own"),
         ("mongo.database", &long, "has 70 characters"),
-        ("mongo.collection", "", "has 0 characters"),
+        ("mongo.collection", "", "is empty"),
         ("mongo.collection", "system.buckets", "holds '.'"),
         ("mongo.collection", "system", "must not start"),
         ("mongo.collection", "a$b", "holds '$'"),
@@ -214,8 +214,8 @@ fn case_29_names_that_a_mapping_makes() {
     let mut world = World::new("case_29_map", 1);
     for (decoder, reason) in [
         ("device_path = \"\"", "device_path"),
-        ("stats = [\"a.b\"]", "a name in update paths"),
-        ("stats = [\"\"]", "a name in update paths"),
+        ("stats = [\"a.b\"]", "stats: \"a.b\" holds '.'"),
+        ("stats = [\"\"]", "stats: is empty"),
         ("meta = [\"a.$b\"]", "meta"),
         ("meta = [\"x.\\\"\\\"\"]", "meta"),
     ] {
