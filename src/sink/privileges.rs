@@ -90,7 +90,11 @@ pub fn needed(config: &Config, purpose: Purpose) -> Vec<Privilege> {
             on(&ledger, &["find"]),
             on(&dead, &["find"]),
             shard_keys,
-            Privilege { resource: Resource::Cluster, actions: vec!["replSetGetConfig"], is_for_shards: false },
+            Privilege {
+                resource: Resource::Cluster,
+                actions: vec!["replSetGetConfig", "serverStatus"],
+                is_for_shards: false,
+            },
         ],
     }
 }

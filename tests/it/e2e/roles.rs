@@ -16,12 +16,13 @@ const SETTINGS: &str = "[mongo]\nconnections = 1\n[bucket]\nflush_age = \"100ms\
 
 /// A server that asks for logins, and one login for each printed role.
 struct Guarded {
-    mongod: Mongod,
     world: World,
     /// As printed.
     roles: Vec<Document>,
     root: Client,
     runtime: Runtime,
+    /// Goes last: the world takes its database away before.
+    mongod: Mongod,
 }
 
 impl Guarded {
@@ -37,7 +38,7 @@ impl Guarded {
         };
         let runtime = Runtime::new().unwrap();
         let root = runtime.block_on(Client::with_uri_str(mongod.uri_as("root"))).unwrap();
-        let guarded = Self { mongod, world, roles: documents("roles"), root, runtime };
+        let guarded = Self { world, roles: documents("roles"), root, runtime, mongod };
         for role in &guarded.roles {
             guarded.admin(role.clone());
         }
