@@ -263,3 +263,22 @@ fn one_refused_sample_in_a_hundred_dies_alone() {
         assert!(detail.contains("121") && detail.contains("alidat"), "{detail}");
     }
 }
+
+/// What is wrong is the bucket, not a sample: each one refused by an append is taken as a bucket of its own.
+#[test]
+fn a_verdict_on_the_bucket_kills_no_sample() {
+    let mut world = World::new("validator_bucket", 1);
+    world.settings("[bucket]\nflush_age = \"100ms\"\nmax_samples = 60\nmin_fill = 20\n");
+    init(&world);
+    let validator = doc! { "count": { "$lte": 12 } };
+    world.command(doc! { "collMod": "readings", "validator": validator });
+    let running = world.start(&[]);
+    for round in 0..8 {
+        world.send((0..5).map(|i| reading(0, "d", NOON + i, (5 * round + i) as f64)));
+        until("they are stored", || world.n_samples() as i64 == 5 * (round + 1));
+    }
+    running.stop();
+    assert_offsets(&samples(&world), 0..40);
+    assert_eq!(world.dead(), []);
+    assert!(world.buckets().iter().all(|bucket| bucket.get_i32("count").unwrap() <= 12));
+}
