@@ -8,10 +8,12 @@ use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
 
 use crate::config::Mongo;
+use crate::sink::privileges;
 
 /// Somebody waits at a terminal: the driver's own 30 s are long for a wrong address.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
+const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_EXISTS: i32 = 48;
 const DUPLICATE_KEY: i32 = 11_000;
 
@@ -72,7 +74,7 @@ impl Server {
 
     /// A reply with `ok: 1` may still hold errors: the driver does not look for them.
     pub(crate) async fn run(&self, command: Document) -> Result<Document, CommandError> {
-        checked(self.db.run_command(command).await?)
+        ask(&self.db, command).await
     }
 
     /// The first documents of a command that answers with a cursor.
@@ -82,8 +84,20 @@ impl Server {
 
     /// As `list`, on the cluster's own configuration.
     pub(crate) async fn list_config(&self, command: Document) -> Result<Vec<Document>, CommandError> {
-        batch(&checked(self.client.database("config").run_command(command).await?)?)
+        batch(&ask(&self.client.database("config"), command).await?)
     }
+}
+
+async fn ask(db: &Database, command: Document) -> Result<Document, CommandError> {
+    let target = command.iter().next().map(|(verb, target)| (verb.clone(), target.as_str().map(str::to_owned)));
+    let reply = db.run_command(command).await.map_err(CommandError::from).and_then(checked);
+    reply.map_err(|error| match (error, target) {
+        (CommandError::Refused { code: UNAUTHORIZED, message }, Some((verb, target))) => {
+            let message = privileges::explain(&message, &verb, db.name(), target.as_deref());
+            CommandError::Refused { code: UNAUTHORIZED, message }
+        }
+        (other, _) => other,
+    })
 }
 
 fn checked(reply: Document) -> Result<Document, CommandError> {

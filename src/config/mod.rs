@@ -142,7 +142,7 @@ pub struct Plausible {
     pub future_ms: i64,
 }
 
-/// Options fixed when the collections are created.
+/// How the collections are made; the first two are fixed from then on.
 #[derive(Clone, Debug)]
 pub struct Storage {
     pub compressor: String,
@@ -150,6 +150,17 @@ pub struct Storage {
     pub ttl_days: Option<u32>,
     /// Path of a wildcard index, such as `meta`; outside the samples.
     pub wildcard_index: Option<String>,
+    pub validator: Validator,
+}
+
+/// What the server does with a document that is no bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validator {
+    Off,
+    /// It says so in its log.
+    Warn,
+    /// It refuses it.
+    Error,
 }
 
 #[derive(Clone, Debug)]

@@ -10,7 +10,8 @@ use super::reader::{Reader, scalar, text};
 use super::secrets::{is_secret_option, redact_uri};
 use super::units::show_size;
 use super::{
-    Bucket, Config, FieldNames, Flow, Kafka, LogFormat, Mongo, Plausible, Secret, Storage, Telemetry, decoders,
+    Bucket, Config, FieldNames, Flow, Kafka, LogFormat, Mongo, Plausible, Secret, Storage, Telemetry, Validator,
+    decoders,
 };
 use crate::decode::Decoder;
 use crate::record::Window;
@@ -268,6 +269,8 @@ fn storage(r: &mut Reader<'_>) -> Option<Storage> {
     let leaf_page_max = r.size("storage.leaf_page_max", 4 * KIB..=512 * MIB);
     let ttl = r.duration("storage.ttl", DAY..=20_000 * DAY);
     let wildcard_index = r.text("storage.wildcard_index", |path| path.split('.').try_for_each(check_field));
+    let validators = [("off", Validator::Off), ("warn", Validator::Warn), ("error", Validator::Error)];
+    let validator = r.choice("storage.validator", &validators);
     if ttl.is_some_and(|ttl| ttl % DAY != 0) {
         r.problem("storage.ttl", "must be whole days");
     }
@@ -279,6 +282,7 @@ fn storage(r: &mut Reader<'_>) -> Option<Storage> {
         leaf_page_max: leaf_page_max.map(wiredtiger_size),
         ttl_days: ttl.map(|ttl| (ttl / DAY) as u32),
         wildcard_index,
+        validator: validator?,
     })
 }
 

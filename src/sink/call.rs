@@ -14,12 +14,15 @@ use tokio::sync::Semaphore;
 
 use super::counts::{SinkCounts, add};
 use super::outcome::{Answer, judge_failure};
+use super::privileges;
 use super::retry::Backoff;
 
 /// The server's own deadline (`maxTimeMS`, `wtimeout`) comes first; only a server or path that is silent reaches ours.
 const MARGIN: Duration = Duration::from_secs(5);
 /// Calls under way, those left behind included: a black-holed server must not collect bodies without end.
 const MAX_CALLS: usize = 64;
+/// The server's code for a login that may not do this.
+const UNAUTHORIZED: i32 = 13;
 
 /// Sends commands to one database.
 #[derive(Clone, Debug)]
@@ -64,6 +67,7 @@ impl Caller {
         let permit = Arc::clone(&self.permits).acquire_owned().await.expect("invariant: never closed");
         let (db, counts, n_bytes) = (self.db.clone(), Arc::clone(&self.counts), body.as_bytes().len() as u64);
         counts.body_bytes.fetch_add(n_bytes, Ordering::Relaxed);
+        let target = target(&body);
         let task = tokio::spawn(async move {
             let reply = db.run_raw_command(body).await;
             counts.body_bytes.fetch_sub(n_bytes, Ordering::Relaxed);
@@ -71,12 +75,22 @@ impl Caller {
             reply
         });
         match tokio::time::timeout(self.deadline, task).await {
-            Ok(Ok(reply)) => reply.map_err(|error| CallError::from(&error)),
+            Ok(Ok(reply)) => reply.map_err(|error| self.explained(CallError::from(&error), target)),
             Ok(Err(error)) => Err(CallError::NoAnswer(format!("the call ended early: {error}"))),
             Err(_) => {
                 add(&self.counts.abandoned, 1);
                 Err(CallError::NoAnswer(format!("no answer within {} s", self.deadline.as_secs())))
             }
+        }
+    }
+
+    fn explained(&self, error: CallError, target: Option<(String, Option<String>)>) -> CallError {
+        match (error, target) {
+            (CallError::Server { code: UNAUTHORIZED, message }, Some((verb, target))) => {
+                let message = privileges::explain(&message, &verb, self.db.name(), target.as_deref());
+                CallError::Server { code: UNAUTHORIZED, message }
+            }
+            (other, _) => other,
         }
     }
 
@@ -97,6 +111,12 @@ impl Caller {
         tracing::warn!(reason, tries = backoff.n_tries(), wait_ms, "no answer from the store, trying again");
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
     }
+}
+
+/// A command's name and collection: its first element.
+fn target(body: &RawDocumentBuf) -> Option<(String, Option<String>)> {
+    let (verb, target) = body.iter().next()?.ok()?;
+    Some((verb.to_string(), target.as_str().map(str::to_owned)))
 }
 
 impl From<&Error> for CallError {

@@ -7,6 +7,7 @@ pub mod dead;
 pub mod encode;
 pub mod ledger;
 pub mod outcome;
+pub mod privileges;
 pub mod retry;
 
 #[cfg(feature = "service")]

@@ -1,8 +1,10 @@
 //! `sakia init`: creates the collections, indexes and the ledger's header, or says what is there already. Safe to repeat,
 //! and to run from several places at once.
 
+mod roles;
 mod steps;
 mod survey;
+mod validator;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -22,6 +24,9 @@ pub struct InitArgs {
     /// Print the commands that are needed, one JSON document a line, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Print the commands that make roles and logins with the least privileges, for mongosh, and ask the server nothing
+    #[arg(long, conflicts_with = "dry_run")]
+    print_roles: bool,
     /// Report as one JSON document
     #[arg(long)]
     json: bool,
@@ -70,6 +75,10 @@ impl From<InitError> for Failure {
 }
 
 pub fn run(config: &Config, args: &InitArgs) -> Result<ExitCode, Failure> {
+    if args.print_roles {
+        roles::print(&mut io::stdout().lock(), config, args.json).map_err(InitError::Report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(InitError::Runtime)?;
     let done = runtime.block_on(init(config, args.dry_run))?;
     let (out, notes) = (&mut io::stdout().lock(), &mut io::stderr().lock());

@@ -3,6 +3,7 @@
 use mongodb::bson::{Bson, Document, doc};
 
 use super::survey::{Found, Survey};
+use super::validator;
 use crate::config::Config;
 use crate::sink::ledger::{self, HEADER_SCHEMA};
 
@@ -117,6 +118,7 @@ pub(super) fn steps(config: &Config, survey: &Survey) -> Result<Needed, Vec<Stri
         needed.steps.push(collection(config, survey, name, name == names.readings));
     }
     needed.notices.extend(storage_notice(config, survey, &names));
+    validator::step(config, survey, &names, &mut needed);
     ttl(config, survey, &names, &mut needed);
     wildcard(config, survey, &names, &mut needed);
     let insert = doc! {
@@ -139,6 +141,7 @@ fn refusals(config: &Config, survey: &Survey, names: &Names) -> Vec<String> {
             if name == names.readings { &[&config.fields.deviceid, &config.fields.date] } else { &["_id"] };
         refusals.extend(survey.shard_keys.get(name).and_then(|key| wrong_shard_key(name, key, allowed)));
     }
+    refusals.extend(validator::refusal(config, survey, names));
     match &survey.header {
         Some(found) => refusals.extend(wrong_header(names, found, &header(config))),
         None if survey.has_readings => refusals.push(format!(

@@ -30,6 +30,10 @@ fn after(config: &Config, survey: &Survey) -> Survey {
             for index in survey.indexes.iter_mut().filter(|index| index.get("name") == change.get("name")) {
                 index.insert("expireAfterSeconds", change.get("expireAfterSeconds").unwrap().clone());
             }
+        } else if let Ok(validator) = command.get_document("validator") {
+            let options = &mut survey.collections.get_mut("readings").unwrap().options;
+            options.insert("validator", validator.clone());
+            options.insert("validationAction", command.get_str("validationAction").unwrap());
         } else {
             survey.header = command.get_array("documents").unwrap()[0].as_document().cloned();
         }
@@ -146,4 +150,30 @@ fn only_what_can_acknowledge_by_majority_is_accepted() {
         let refusal = check_topology(&hello).unwrap_err();
         assert!(refusal.contains(reason), "{refusal}");
     }
+}
+
+#[test]
+fn a_validator_of_ours_comes_changes_and_goes() {
+    let (off, error, warn) =
+        (config(""), config("storage.validator = \"error\""), config("storage.validator = \"warn\""));
+    let state = |config: &Config, survey: &Survey| {
+        let is_it = |step: &&super::steps::Step| step.what.contains("validator");
+        steps(config, survey).unwrap().steps.iter().find(is_it).map(|step| step.state)
+    };
+    let plain = after(&off, &Survey::default());
+    assert_eq!((state(&off, &plain), state(&error, &plain)), (None, Some(State::Missing)));
+    let guarded = after(&error, &plain);
+    assert_eq!((state(&error, &guarded), state(&warn, &guarded)), (Some(State::Exists), Some(State::Differs)));
+    assert_eq!(state(&warn, &after(&warn, &guarded)), Some(State::Exists));
+    assert_eq!(state(&off, &guarded), Some(State::Differs));
+    assert_eq!(state(&off, &after(&off, &guarded)), None, "an empty validator is none");
+}
+
+#[test]
+fn a_validator_of_somebody_else_stays() {
+    let options = doc! { "validator": { "x": { "$exists": true } } };
+    let before = Survey { header: None, ..with_readings("collection", options) };
+    assert!(refusal(&config("storage.validator = \"warn\""), &before).contains("take it away with collMod"));
+    let needed = steps(&config(""), &before).unwrap();
+    assert!(needed.notices[0].contains("becomes a dead letter"), "{:?}", needed.notices);
 }

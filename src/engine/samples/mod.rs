@@ -31,7 +31,8 @@ pub struct Samples {
     n_stats: usize,
 }
 
-/// Sum of one field over some samples.
+/// Figures of one field over some samples. Doubles, also of whole numbers: an Int64 sum that overflows would be refused
+/// with its whole delta, and one that met a double would turn into one. Whole numbers are exact up to 2^53.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FieldStats {
     pub min: f64,
@@ -196,7 +197,8 @@ impl Samples {
             if number.is_finite() {
                 total.min = total.min.min(number);
                 total.max = total.max.max(number);
-                total.sum += number;
+                // Never infinite: with an infinity of the other sign on the server it would become NaN, and stay.
+                total.sum = (total.sum + number).clamp(f64::MIN, f64::MAX);
                 total.n += 1;
             }
         }

@@ -153,3 +153,12 @@ fn fields_without_a_finite_number_have_no_stats() {
     samples.push(Position(2), EventTime(0), &[], &[f64::NAN, -2.0]);
     assert_eq!(samples.stats_of(1), Some(FieldStats { min: -2.0, max: -2.0, sum: -2.0, n: 1 }));
 }
+
+#[test]
+fn a_sum_beyond_a_double_stays_finite() {
+    let mut samples = Samples::new(1);
+    for pos in 1..4 {
+        samples.push(Position(pos), EventTime(0), &[], &[f64::MAX]);
+    }
+    assert_eq!(samples.stats_of(0).unwrap().sum.to_bits(), f64::MAX.to_bits());
+}

@@ -11,20 +11,20 @@ use super::world::{NOON, SHORT_SESSION, Sent, World, reading, until};
 /// Samples wait in memory until something else than age or number has them written.
 const PATIENT: &str = "[bucket]\nflush_age = \"1h\"\nmax_samples = 10000\nflush_samples = 10000\n";
 
-fn record(device: &str, at: i64, fields: &str) -> Sent {
+pub(super) fn record(device: &str, at: i64, fields: &str) -> Sent {
     let value = format!(r#"{{"deviceid":"{device}","ts":{at},{fields}}}"#);
     Sent { partition: 0, key: device.to_owned(), value: Some(value.into_bytes()), timestamp: at }
 }
 
 /// The `info` of every sample, in the order of buckets and samples.
-fn infos(world: &World) -> Vec<Document> {
+pub(super) fn infos(world: &World) -> Vec<Document> {
     let samples = |d: &Document| d.get_array("samples").unwrap().clone();
     let info = |s: Bson| s.as_document().unwrap().get_document("info").unwrap().clone();
     world.buckets().iter().flat_map(samples).map(info).collect()
 }
 
 /// Offset and reason of every dead letter.
-fn letters(world: &World) -> Vec<(i64, String)> {
+pub(super) fn letters(world: &World) -> Vec<(i64, String)> {
     let letter = |d: &Document| (d.get_i64("offset").unwrap(), d.get_str("reason").unwrap().to_owned());
     world.dead().iter().map(letter).collect()
 }
@@ -185,71 +185,6 @@ fn case_11_more_than_the_server_takes_is_split_and_too_large_alone_is_a_dead_let
     let sizes: Vec<_> = world.buckets().iter().map(|d| d.to_vec().unwrap().len()).collect();
     assert!(sizes.iter().all(|n| *n <= 15 << 20), "{sizes:?}");
     assert_eq!(letters(&world), [(7, "too_large".to_owned())]);
-}
-
-/// <https://github.com/ORNL/flowcept/issues/352>: a field name with a dot sinks the whole batch.
-#[test]
-fn case_12_a_name_with_a_dot_is_kept_and_one_with_a_dollar_is_a_dead_letter() {
-    let world = World::new("case_12", 1);
-    let mut records: Vec<_> = (0..99).map(|i| reading(0, "d", NOON + i, i as f64)).collect();
-    records.insert(40, record("d", NOON + 1_000, r#""yr.doy":2024.5"#));
-    records.insert(60, record("d", NOON + 1_001, r#""yr.doy":2024.5,"$cmd":1"#));
-    world.send(records);
-    world.catch_up();
-    assert_eq!(world.n_samples(), 100);
-    assert_eq!(infos(&world)[40], doc! { "yr.doy": 2024.5 });
-    assert_eq!(letters(&world), [(60, "forbidden_name".to_owned())]);
-}
-
-/// <https://github.com/influxdata/telegraf/issues/12665>: a bare nan where JSON has no such word.
-#[test]
-fn case_13_a_bare_nan_is_a_dead_letter_with_its_place() {
-    let world = World::new("case_13", 1);
-    let bad = record("d", NOON, r#""temp":1,"avg":nan"#);
-    let at = String::from_utf8(bad.value.clone().unwrap()).unwrap().find("nan").unwrap();
-    world.send([reading(0, "d", NOON, 1.0), bad, reading(0, "d", NOON + 1, 2.0)]);
-    world.catch_up();
-    assert_eq!(infos(&world), [doc! { "temp": 1 }, doc! { "temp": 2 }]);
-    assert_eq!(letters(&world), [(1, "malformed".to_owned())]);
-    let dead = world.dead();
-    let detail = dead[0].get_str("detail").unwrap();
-    assert!(detail.ends_with(&format!("at byte {at}")), "{detail}");
-}
-
-/// <https://github.com/deephaven/deephaven-core/issues/2342>: a number that is not there becomes 0.
-#[test]
-fn case_15_a_missing_number_is_missing() {
-    let mut world = World::new("case_15", 1);
-    world.decoder("stats = [\"temp\"]");
-    world.send([
-        record("d", NOON, r#""temp":5,"speed":1"#),
-        record("d", NOON + 1, r#""speed":2"#),
-        record("d", NOON + 2, r#""temp":null,"speed":3"#),
-        record("d", NOON + 3, r#""temp":7.5,"speed":4"#),
-    ]);
-    world.catch_up();
-    let has_temp: Vec<_> = infos(&world).iter().map(|info| info.contains_key("temp")).collect();
-    assert_eq!(has_temp, [true, false, false, true]);
-    let buckets = world.buckets();
-    let stats = buckets[0].get_document("stats").unwrap();
-    assert_eq!(stats, &doc! { "temp": { "min": 5.0, "max": 7.5, "sum": 12.5, "n": 2 } });
-}
-
-/// <https://github.com/influxdata/influxdb/issues/4150>: two values of one device at one instant.
-#[test]
-fn case_19_two_values_at_one_time_are_both_kept_and_a_replay_changes_nothing() {
-    let mut world = World::new("case_19", 1);
-    world.settings(&format!("[bucket]\nflush_age = \"100ms\"\n{SHORT_SESSION}"));
-    world.send([600.0, 700.0].map(|temp| reading(0, "d", NOON, temp)));
-    // The ledger does not hear of it: the second process writes both again.
-    let (status, log) = world.start_crashing("before_ledger", 2).wait();
-    assert!(!status.success(), "{log}");
-    world.catch_up();
-    let stored = world.buckets();
-    assert_eq!(infos(&world), [doc! { "temp": 600 }, doc! { "temp": 700 }]);
-    world.commit(1, 0);
-    world.catch_up();
-    assert_eq!(world.buckets(), stored);
 }
 
 /// <https://github.com/apache/flink-connector-mongodb/pull/12>: the last records wait for one that never comes.

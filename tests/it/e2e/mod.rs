@@ -3,6 +3,8 @@
 
 /// Public reports about comparable systems, each held against this one.
 mod cases;
+/// Those of them that are about what a record or a configuration holds.
+mod cases_input;
 /// What the command line promises besides storing: `init`, `--print-config`, problems of a configuration.
 mod commands;
 /// A mapping or a window that changes: what was begun under the old one is finished under it.
@@ -31,15 +33,21 @@ mod protocol;
 mod refusals;
 /// A way to MongoDB that can be blocked.
 mod relay;
+/// The printed roles: enough for each command, and nothing less is.
+mod roles;
 /// Where one bucket ends and the next begins, and which window a reading goes to.
 mod rollover;
 /// The program as a child process.
 mod running;
 /// The orderly end.
 mod shutdown;
+/// Minima, maxima and sums of fields, held against the samples.
+mod stats;
 /// Samples as they are stored, one by one, for tests that know what each record held.
 mod stored;
 /// Topics beside a world's own, and records that the broker forgets.
 mod topics;
+/// The validator of `storage.validator`, and one of an operator's own.
+mod validator;
 /// One topic, one database, one configuration, and what can be done with them.
 mod world;

@@ -1,6 +1,8 @@
 //! A MongoDB of the test's own, so that pausing and killing it harms no other test.
 
+use std::fs::Permissions;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,6 +12,9 @@ use mongodb::bson::{Document, doc};
 use tokio::runtime::Runtime;
 
 use super::world::until;
+
+/// In the server's folder; where it exists, the server asks for logins.
+const KEY_FILE: &str = "key";
 
 /// A replica set of one. Killed when it goes out of scope.
 pub(super) struct Mongod {
@@ -21,7 +26,22 @@ pub(super) struct Mongod {
 
 impl Mongod {
     pub(super) fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap())
+    }
+
+    /// One that asks for logins. So far it has one, `root`; as of all, its password is its name.
+    pub(super) fn start_with_logins() -> Self {
         let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(KEY_FILE), "aGVscCBteXNlbGY=").unwrap();
+        std::fs::set_permissions(dir.path().join(KEY_FILE), Permissions::from_mode(0o600)).unwrap();
+        let mongod = Self::start_in(dir);
+        // Allowed without a login as long as there is none.
+        let root = doc! { "createUser": "root", "pwd": "root", "roles": ["root"] };
+        mongod.admin(root).expect("the first login may be made by anybody on this machine");
+        mongod
+    }
+
+    fn start_in(dir: tempfile::TempDir) -> Self {
         std::fs::create_dir(dir.path().join("db")).unwrap();
         let port = free_port();
         let mongod = Self { child: spawn(dir.path(), port), port, dir, runtime: Runtime::new().unwrap() };
@@ -35,6 +55,11 @@ impl Mongod {
 
     pub(super) fn uri(&self) -> String {
         format!("mongodb://127.0.0.1:{}/?replicaSet=rs0&directConnection=true", self.port)
+    }
+
+    pub(super) fn uri_as(&self, login: &str) -> String {
+        let place = format!("127.0.0.1:{}/?replicaSet=rs0&directConnection=true&authSource=admin", self.port);
+        format!("mongodb://{login}:{login}@{place}")
     }
 
     /// The process stands still and its connections stay open, until the guard goes out of scope.
@@ -96,7 +121,12 @@ impl Drop for Paused {
 
 fn spawn(dir: &Path, port: u16) -> Child {
     let log = std::fs::File::options().create(true).append(true).open(dir.join("log")).unwrap();
+    let key_file = dir.join(KEY_FILE);
+    // As few rounds of hashing as the server lets us: unoptimised, the usual number costs each connection a second.
+    let cheap = ["--setParameter".into(), "scramSHA256IterationCount=5000".into()];
+    let logins = key_file.exists().then(|| ["--keyFile".into(), key_file.into_os_string()].into_iter().chain(cheap));
     Command::new(binary())
+        .args(logins.into_iter().flatten())
         .arg("--dbpath")
         .arg(dir.join("db"))
         .args(["--replSet", "rs0", "--bind_ip", "127.0.0.1", "--port", &port.to_string(), "--nounixsocket"])

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sakia::config::{
     Bucket, Config, Contract, DecoderTable, FieldNames, Flow, Kafka, LogFormat, Mongo, Plausible, Secret, Storage,
-    Telemetry, TimestampFormat,
+    Telemetry, TimestampFormat, Validator,
 };
 use sakia::record::Window;
 
@@ -66,7 +66,7 @@ pub(super) fn config(topic: &Topic) -> Config {
         },
         decoders: vec![contract().decoder],
         plausible: Plausible { past_ms: 0, future_ms: 0 },
-        storage: Storage { compressor: text("snappy"), leaf_page_max: None, ttl_days: None, wildcard_index: None },
+        storage: storage(),
         telemetry: Telemetry { listen: None, log_format: LogFormat::Text, log_level: text("info") },
     }
 }
@@ -97,5 +97,15 @@ pub(super) fn contract() -> Contract {
         isolation_level: "read_committed".to_owned(),
         time_name: "time".to_owned(),
         info_name: "info".to_owned(),
+    }
+}
+
+fn storage() -> Storage {
+    Storage {
+        compressor: "snappy".to_owned(),
+        leaf_page_max: None,
+        ttl_days: None,
+        wildcard_index: None,
+        validator: Validator::Off,
     }
 }
