@@ -3,6 +3,7 @@
 
 mod steps;
 mod survey;
+mod view;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
