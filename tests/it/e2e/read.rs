@@ -105,7 +105,7 @@ fn newest(world: &World, truth: &Truth) {
     expected.sort();
     assert_eq!(parsed(&read(world, &["--last"])), expected);
     let one = expected.iter().find(|(_, device, _)| device == "dev-1").unwrap();
-    assert_eq!(parsed(&read(world, &["--last", "--device", "dev-1", "--device", "none"])), [one.clone()]);
+    assert_eq!(parsed(&read(world, &["--last", "--device", "dev-1", "--device", "none"])), std::slice::from_ref(one));
     let out = read(world, &["--last", "--from", &rfc3339(one.0)]);
     assert_eq!(parsed(&out), expected.iter().filter(|sample| sample.0 >= one.0).cloned().collect::<Truth>());
     let csv = read(world, &["--last", "--device", "dev-1", "--format", "csv"]);

@@ -84,8 +84,9 @@ fn the_python_queries_find_what_was_sent() {
     let point = |sample: &(i64, i64, i64)| json!({ "time": sample.0, "info": { "temp": sample.2 } });
     let within = |sample: &&(i64, i64, i64)| (start..end).contains(&sample.0);
     assert_eq!(found["samples"], of(1).filter(within).map(point).collect::<Value>());
-    assert_eq!(found["last_point"], json!([point(of(1).last().unwrap())]));
-    let points = |device: i64| json!({ "_id": format!("dev-{device}"), "newest": point(of(device).last().unwrap()) });
+    assert_eq!(found["last_point"], json!([point(of(1).next_back().unwrap())]));
+    let points =
+        |device: i64| json!({ "_id": format!("dev-{device}"), "newest": point(of(device).next_back().unwrap()) });
     assert_eq!(found["last_points"], (0..3).map(points).collect::<Value>());
     let day = |i: i64| json!({ "_id": first + i * DAY, "samples": 216 });
     assert_eq!(found["counts"], (0..3).map(day).collect::<Value>());
