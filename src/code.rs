@@ -19,6 +19,7 @@ macro_rules! codes {
 
 // One a line, in the order of the alphabet: a code is never renamed or used again for something else.
 codes! {
+    BucketUnreadable "bucket-unreadable"
     Failed "failed"
     MongoRefused "mongo-refused"
     MongoUnreachable "mongo-unreachable"

@@ -13,6 +13,8 @@ set -euo pipefail
 . "$here/kafka.sh"
 # shellcheck source=deploy/local/mongo.sh
 . "$here/mongo.sh"
+# shellcheck source=deploy/local/pymongo.sh
+. "$here/pymongo.sh"
 
 usage() {
   cat >&2 <<'TEXT'
@@ -22,6 +24,7 @@ usage: deploy/local/services.sh COMMAND
   env               print the addresses, for: eval "$(deploy/local/services.sh env)"
   status            one line a service; exit status 1 if any is not healthy
   mongod-bin        print the path of a mongod binary, downloading it if need be
+  pymongo-dir       print the folder of MongoDB's driver for Python, for PYTHONPATH, installing it if need be
   mongo-command DATABASE JSON   run one command on the MongoDB of services.env, print the answer as JSON
 environment: SAKIA_KAFKA, SAKIA_MONGO (servers of yours), SAKIA_LOCAL_DIR, SAKIA_MONGOD_BIN, KAFKA_HEAP (-Xmx1g), JAVA_HOME
 TEXT
@@ -207,6 +210,7 @@ case ${1:-} in
   env) [ -f "$env_file" ] || die "services are not up: run deploy/local/services.sh up"; cat "$env_file" ;;
   status) status ;;
   mongod-bin) lock && find_mongod && echo "$mongod_bin" ;;
+  pymongo-dir) lock && find_pymongo && echo "$pymongo_dir" ;;
   mongo-command) shift; mongo_command "$@" ;;
   *) usage; exit 2 ;;
 esac

@@ -1,5 +1,7 @@
 //! What the program can be asked to do, one file a command.
 
 pub mod init;
+pub mod read;
 pub mod run;
 pub(crate) mod server;
+pub(crate) mod when;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::ClientOptions;
-use mongodb::{Client, Database};
+use mongodb::{Client, Cursor, Database};
 
 use crate::config::Mongo;
 use crate::sink::privileges;
@@ -80,6 +80,11 @@ impl Server {
     /// The first documents of a command that answers with a cursor.
     pub(crate) async fn list(&self, command: Document) -> Result<Vec<Document>, CommandError> {
         batch(&self.run(command).await?)
+    }
+
+    /// All documents of a command that answers with a cursor, as they come.
+    pub(crate) async fn cursor(&self, command: Document) -> Result<Cursor<Document>, CommandError> {
+        Ok(self.db.run_cursor_command(command).await?)
     }
 
     /// As `list`, on the cluster's own configuration.

@@ -30,6 +30,8 @@ pub use machine::Machine;
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULTS, OptionCheck, Sources};
 pub use secrets::redact_uri;
+#[cfg(feature = "service")]
+pub(crate) use units::{parse_duration, parse_size};
 
 use crate::record::Window;
 

@@ -2,7 +2,7 @@
 
 /// Longest name of a database or collection; what sakia appends to a collection's name counts.
 const MAX_NAME: usize = 64;
-const SUFFIX: &str = "_ledger";
+const SUFFIX: &str = "_samples";
 
 pub(super) fn check_database(name: &str) -> Result<(), String> {
     check_name(name, MAX_NAME - 1)?;
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn names_of_databases_and_collections() {
-        let long = "a".repeat(58);
+        let long = "a".repeat(57);
         check(
             check_collection,
             &["readings", "_r2", &long[1..]],

@@ -9,7 +9,7 @@ const DURATION_HINT: &str = "write a number with d, h, m, s or ms, such as \"10s
 const SIZE_HINT: &str = "write a whole number with B, KiB, MiB or GiB, such as \"64KiB\"";
 
 /// Milliseconds of a duration such as `10s`, `1h30m` or `-5h`.
-pub(super) fn parse_duration(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
     let (sign, mut rest) = match text.trim().strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.trim().trim_start_matches('+')),
@@ -29,7 +29,7 @@ pub(super) fn parse_duration(text: &str) -> Result<i64, String> {
 }
 
 /// Bytes of a size such as `64KiB`.
-pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit, after) = number_and_unit(text.trim()).ok_or(SIZE_HINT)?;
     let bytes = SIZES.iter().find(|(name, _)| *name == unit).ok_or(SIZE_HINT)?.1;
     if !after.is_empty() {

@@ -46,7 +46,7 @@ impl Purpose {
 /// What a login for `purpose` has to be allowed under this configuration: no less would do, and no more is needed.
 pub fn needed(config: &Config, purpose: Purpose) -> Vec<Privilege> {
     let (database, readings) = (&config.mongo.database, &config.mongo.collection);
-    let (ledger, dead) = (format!("{readings}_ledger"), format!("{readings}_dead"));
+    let [ledger, dead, view] = ["ledger", "dead", "samples"].map(|suffix| format!("{readings}_{suffix}"));
     let on = |collection: &str, actions: &[&'static str]| Privilege {
         resource: Resource::Collection { database: database.clone(), collection: collection.to_owned() },
         actions: actions.to_vec(),
@@ -80,10 +80,12 @@ pub fn needed(config: &Config, purpose: Purpose) -> Vec<Privilege> {
                 // Whoever may insert may create too.
                 on(&ledger, &["find", "insert"]),
                 on(&dead, &["createCollection"]),
+                // Changed where another release or another hand made it otherwise.
+                on(&view, &["collMod", "createCollection"]),
                 shard_keys,
             ]
         }
-        Purpose::Read => vec![on(readings, &["find"]), on(&ledger, &["find"])],
+        Purpose::Read => vec![on(readings, &["find"]), on(&ledger, &["find"]), on(&view, &["find"])],
         Purpose::Check => vec![
             list,
             on(readings, &["find", "indexStats", "listIndexes"]),

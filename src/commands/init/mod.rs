@@ -5,6 +5,7 @@ mod roles;
 mod steps;
 mod survey;
 mod validator;
+mod view;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

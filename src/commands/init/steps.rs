@@ -4,6 +4,7 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::survey::{Found, Survey};
 use super::validator;
+use super::view;
 use crate::config::Config;
 use crate::sink::ledger::{self, HEADER_SCHEMA};
 
@@ -68,12 +69,19 @@ pub(super) struct Names {
     pub(super) readings: String,
     pub(super) ledger: String,
     pub(super) dead: String,
+    /// The view of one document a sample.
+    pub(super) samples: String,
 }
 
 impl Names {
     pub(super) fn of(config: &Config) -> Self {
         let readings = config.mongo.collection.clone();
-        Self { ledger: format!("{readings}_ledger"), dead: format!("{readings}_dead"), readings }
+        Self {
+            ledger: format!("{readings}_ledger"),
+            dead: format!("{readings}_dead"),
+            samples: format!("{readings}_samples"),
+            readings,
+        }
     }
 
     pub(super) fn all(&self) -> [&str; 3] {
@@ -125,10 +133,11 @@ pub(super) fn steps(config: &Config, survey: &Survey) -> Result<Needed, Vec<Stri
         "insert": &names.ledger, "documents": [header(config)], "writeConcern": { "w": "majority" },
     };
     needed.steps.push(step(format!("header of {}", names.ledger), survey.header.is_some(), insert));
+    view::view(config, survey, &names, &mut needed);
     Ok(needed)
 }
 
-fn step(what: String, exists: bool, command: Document) -> Step {
+pub(super) fn step(what: String, exists: bool, command: Document) -> Step {
     let state = if exists { State::Exists } else { State::Missing };
     Step { what, state, command: (!exists).then_some(command) }
 }

@@ -31,7 +31,8 @@ pub(super) struct Survey {
 pub(super) async fn survey(server: &Server, config: &Config, topology: Topology) -> Result<Survey, InitError> {
     let names = Names::of(config);
     let look = |what: &str, reason| InitError::Command { what: format!("cannot look at {what}"), reason };
-    let ours = doc! { "name": { "$in": names.all().to_vec() } };
+    let ours: Vec<_> = names.all().into_iter().chain([names.samples.as_str()]).collect();
+    let ours = doc! { "name": { "$in": ours } };
     let listed = server.list(doc! { "listCollections": 1, "filter": ours }).await;
     let listed = listed.map_err(|error| look("the collections", error))?;
     let mut survey = Survey { collections: listed.iter().filter_map(found).collect(), ..Survey::default() };

@@ -23,7 +23,8 @@ fn after(config: &Config, survey: &Survey) -> Survey {
             for key in ["create", "writeConcern", "collation"] {
                 options.remove(key);
             }
-            survey.collections.insert(name.into(), Found { kind: "collection".into(), options });
+            let kind = if options.contains_key("viewOn") { "view" } else { "collection" };
+            survey.collections.insert(name.into(), Found { kind: kind.into(), options });
         } else if let Ok(indexes) = command.get_array("indexes") {
             survey.indexes.extend(indexes.iter().map(|index| index.as_document().unwrap().clone()));
         } else if let Ok(change) = command.get_document("index") {
@@ -59,7 +60,7 @@ fn with_readings(kind: &str, options: Document) -> Survey {
 fn second_run_finds_everything_there() {
     let config = config("storage = { ttl = \"400d\", wildcard_index = \"meta\", leaf_page_max = \"64KiB\" }");
     let first = steps(&config, &Survey::default()).unwrap();
-    assert_eq!(states(&first), [State::Missing; 6]);
+    assert_eq!(states(&first), [State::Missing; 7]);
     let create = first.steps[0].command.as_ref().unwrap();
     let engine = create.get_document("storageEngine").unwrap().get_document("wiredTiger").unwrap();
     assert_eq!(engine, &doc! { "configString": "block_compressor=snappy,leaf_page_max=64KB" });
@@ -68,7 +69,7 @@ fn second_run_finds_everything_there() {
         assert_eq!(step.command.as_ref().unwrap().get_document("writeConcern").unwrap(), &majority, "{}", step.what);
     }
     let second = steps(&config, &after(&config, &Survey::default())).unwrap();
-    assert_eq!(states(&second), [State::Exists; 6]);
+    assert_eq!(states(&second), [State::Exists; 7]);
     assert!(second.steps.iter().all(|step| step.command.is_none()) && second.notices.is_empty());
 }
 
@@ -80,7 +81,7 @@ fn another_ttl_is_changed_and_an_unwanted_one_is_told() {
     let ttl = needed.steps.iter().find(|step| step.state == State::Differs).unwrap();
     assert!(ttl.what.contains("after 34560000 s"), "{}", ttl.what);
     assert_eq!(ttl.command.as_ref().unwrap().get_str("collMod").unwrap(), "readings");
-    assert_eq!(states(&steps(&other, &after(&other, &before)).unwrap()), [State::Exists; 5]);
+    assert_eq!(states(&steps(&other, &after(&other, &before)).unwrap()), [State::Exists; 6]);
     let notices = steps(&config(""), &before).unwrap().notices;
     assert!(notices[0].contains("it stays"), "{notices:?}");
 }

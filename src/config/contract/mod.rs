@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::record::Window;
+
 /// What this binary decodes by. Raised whenever the same table would decode some record differently.
 pub const DECODER_VERSION: u32 = 1;
 
@@ -109,6 +111,13 @@ impl Contract {
             return Err(ContractError::UnknownDecoder { found: decoder_version });
         }
         serde_json::from_str(text).map_err(malformed)
+    }
+
+    /// The window that a contract of any version names; `None` where it names none.
+    pub fn window_of(text: &str) -> Option<Window> {
+        let contract: serde_json::Value = serde_json::from_str(text).ok()?;
+        let length_ms = contract.get("window_length_ms")?.as_i64().filter(|length| *length > 0)?;
+        Some(Window { length_ms, offset_ms: contract.get("window_offset_ms")?.as_i64()? })
     }
 }
 

@@ -7,7 +7,8 @@ use mongodb::bson::{Document, doc};
 use super::stored::bytes;
 use super::world::{World, program};
 
-const COLLECTIONS: [&str; 3] = ["readings", "readings_dead", "readings_ledger"];
+/// The last one is where the server keeps views.
+const COLLECTIONS: [&str; 5] = ["readings", "readings_dead", "readings_ledger", "readings_samples", "system.views"];
 
 fn init(world: &World, args: &[&str]) -> (Output, String, String) {
     let output = world.sakia("init", args).output().unwrap();
@@ -36,13 +37,13 @@ fn init_makes_what_is_missing_and_repeats_without_effect() {
     let world = World::new("init", 1);
     let (output, out, err) = init(&world, &[]);
     assert!(output.status.success(), "{err}");
-    assert!(out.lines().count() == 4 && out.lines().all(|line| line.starts_with("created")), "{out}");
+    assert!(out.lines().count() == 5 && out.lines().all(|line| line.starts_with("created")), "{out}");
     let made = collections(&world);
     assert_eq!(made.iter().map(|c| c.get_str("name").unwrap()).collect::<Vec<_>>(), COLLECTIONS);
     let ledger = bytes(&world.documents("readings_ledger"));
     let (output, out, err) = init(&world, &[]);
     assert!(output.status.success(), "{err}");
-    assert!(out.lines().count() == 4 && out.lines().all(|line| line.starts_with("exists")), "{out}");
+    assert!(out.lines().count() == 5 && out.lines().all(|line| line.starts_with("exists")), "{out}");
     assert_eq!(collections(&world), made);
     assert!(ledger == bytes(&world.documents("readings_ledger")));
     world.produce(&["--total", "2000", "--devices", "20"]);
@@ -60,7 +61,7 @@ fn init_dry_run_writes_nothing_and_prints_what_would_do_it() {
     assert!(output.status.success(), "{err}");
     assert!(collections(&world).is_empty(), "a dry run wrote something");
     let commands: Vec<Document> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(commands.len(), 6, "three collections, two indexes, the header: {out}");
+    assert_eq!(commands.len(), 7, "three collections, two indexes, the header, the view: {out}");
     // Run by hand, they leave nothing to do.
     for command in commands {
         world.command(command);

@@ -29,6 +29,10 @@ mod pages;
 mod poison;
 /// The ledger rules: groups moved or lost, records gone, devices and topics that share.
 mod protocol;
+/// `sakia read` and the view against what was produced.
+mod read;
+/// The queries of docs/reading.md, run as they stand there.
+mod reading;
 /// What must stop, says why, and leaves the rest going.
 mod refusals;
 /// A way to MongoDB that can be blocked.
