@@ -1,5 +1,7 @@
 //! What the program can be asked to do, one file a command.
 
+pub mod check;
 pub mod init;
+mod preflight;
 pub mod run;
 pub(crate) mod server;

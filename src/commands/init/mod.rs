@@ -1,8 +1,8 @@
 //! `sakia init`: creates the collections, indexes and the ledger's header, or says what is there already. Safe to repeat,
 //! and to run from several places at once.
 
-mod steps;
-mod survey;
+pub(super) mod steps;
+pub(super) mod survey;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

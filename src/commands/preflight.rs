@@ -1,0 +1,84 @@
+//! A look at both servers before `sakia run` starts: mistakes that would otherwise make it wait without a word, or store
+//! on a server that forgets. `sakia check` sees more; this is what must never be started with.
+
+use std::time::Duration;
+
+use mongodb::bson::doc;
+
+use crate::clock::Clock;
+use crate::code::{Code, Failure};
+use crate::commands::check::kafka::{names, topic_missing};
+use crate::commands::check::mongo::{LookError, reach, rights};
+use crate::commands::init::steps::Names;
+use crate::config::Config;
+use crate::source::SourceError;
+use crate::source::asking::Asker;
+
+/// Servers that start together with this process have so long.
+const KAFKA_WAIT: Duration = Duration::from_secs(20);
+const MONGO_WAIT_MS: u64 = 20_000;
+
+/// Blocks for a moment; for as long as it waits above where a server does not answer.
+pub(super) fn preflight(config: &Config, until_caught_up: bool) -> Result<(), Failure> {
+    kafka(config, until_caught_up)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::new(Code::Failed, format_args!("cannot start a runtime: {error}")))?;
+    runtime.block_on(mongo(config))
+}
+
+/// The client waits for ever, and in silence, for a topic that does not exist. One of several may be made later, and
+/// must not keep the others from being read; but who waits for the end of all of them would wait for ever.
+fn kafka(config: &Config, until_caught_up: bool) -> Result<(), Failure> {
+    let metadata = Asker::new(&config.kafka).and_then(|asker| asker.metadata(KAFKA_WAIT)).map_err(|error| {
+        let code = if matches!(error, SourceError::Unreachable { .. }) { Code::KafkaUnreachable } else { Code::Failed };
+        Failure::new(code, error)
+    })?;
+    let visible: Vec<_> = metadata.topics().iter().filter(|topic| !topic.partitions().is_empty()).collect();
+    let exists = |name: &str| visible.iter().any(|topic| topic.name() == name);
+    let topics = &config.kafka.topics;
+    let missing: Vec<_> = topics.iter().filter(|name| !name.starts_with('^') && !exists(name)).collect();
+    let failures = missing.iter().map(|name| topic_missing(name, &names(&metadata)));
+    if until_caught_up || missing.len() == topics.len() {
+        return failures.into_iter().next().map_or(Ok(()), Err);
+    }
+    for failure in failures {
+        tracing::warn!(code = %failure.code, reason = failure.message, "topic is not read until it is there");
+    }
+    Ok(())
+}
+
+async fn mongo(config: &Config) -> Result<(), Failure> {
+    let clock = Clock::start();
+    let server = loop {
+        match reach(config, "run").await {
+            Ok((server, _)) => break server,
+            // A server that is being started, or between two primaries.
+            Err(LookError::Unreachable { .. }) if clock.now().0 < MONGO_WAIT_MS => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let status = server.run_admin(doc! { "connectionStatus": 1, "showPrivileges": true }).await;
+    let missing = rights::missing(&status.unwrap_or_default(), &config.mongo.database, &Names::of(config));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "the user of mongo.uri may not: {}; grant these actions, `sakia init --print-roles` prints a role that has them \
+         all",
+        missing.join(", ")
+    );
+    Err(Failure::new(Code::RightsMissing, message))
+}
+
+impl From<LookError> for Failure {
+    fn from(error: LookError) -> Self {
+        let code = match error {
+            LookError::Unreachable { .. } => Code::MongoUnreachable,
+            LookError::Login { .. } => Code::MongoRefused,
+            LookError::Uri { .. } => Code::Failed,
+            LookError::Unsuitable(_) => Code::MongoUnsuitable,
+        };
+        Self::new(code, error)
+    }
+}
