@@ -10,13 +10,16 @@ use crate::code::{Code, Failure};
 use crate::commands::check::kafka::{names, topic_missing};
 use crate::commands::check::mongo::{LookError, reach, rights};
 use crate::commands::init::steps::Names;
+use crate::commands::server::CommandError;
 use crate::config::Config;
 use crate::source::SourceError;
 use crate::source::asking::Asker;
 
 /// Servers that start together with this process have so long.
-const KAFKA_WAIT: Duration = Duration::from_secs(20);
-const MONGO_WAIT_MS: u64 = 20_000;
+const KAFKA_WAIT: Duration = Duration::from_secs(15);
+const MONGO_WAIT_MS: u64 = 15_000;
+
+const UNAUTHORIZED: i32 = 13;
 
 /// Blocks for a moment; for as long as it waits above where a server does not answer.
 pub(super) fn preflight(config: &Config, until_caught_up: bool) -> Result<(), Failure> {
@@ -58,17 +61,21 @@ async fn mongo(config: &Config) -> Result<(), Failure> {
             Err(error) => return Err(error.into()),
         }
     };
+    let names = Names::of(config);
+    let denied = |message: String| Err(Failure::new(Code::RightsMissing, message));
+    // A user without a name is told nothing of its rights; only asking shows whether it has any.
+    let any = doc! { "find": &names.ledger, "limit": 1, "singleBatch": true };
+    if let Err(CommandError::Refused { code: UNAUTHORIZED, .. }) = server.run(any).await
+        && server.options().credential.is_none()
+    {
+        return denied(format!("{}; {}", rights::NO_USER, rights::GIVE_USER));
+    }
     let status = server.run_admin(doc! { "connectionStatus": 1, "showPrivileges": true }).await;
-    let missing = rights::missing(&status.unwrap_or_default(), &config.mongo.database, &Names::of(config));
+    let missing = rights::missing(&status.unwrap_or_default(), &config.mongo.database, &names);
     if missing.is_empty() {
         return Ok(());
     }
-    let message = format!(
-        "the user of mongo.uri may not: {}; grant these actions, `sakia init --print-roles` prints a role that has them \
-         all",
-        missing.join(", ")
-    );
-    Err(Failure::new(Code::RightsMissing, message))
+    denied(format!("the user of mongo.uri may not: {}; {}", missing.join(", "), rights::GRANT))
 }
 
 impl From<LookError> for Failure {

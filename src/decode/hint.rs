@@ -92,11 +92,10 @@ impl<'a> Wrong<'a> {
     }
 
     fn last_name(&self) -> Option<&'a str> {
-        let names = self.segments.iter().filter_map(|segment| match segment {
+        self.segments.iter().rev().find_map(|segment| match segment {
             Segment::Name(name) => Some(name.as_str()),
             Segment::Index(_) => None,
-        });
-        names.last()
+        })
     }
 
     /// The path with the nearest name in the place of the one that is not there.
@@ -140,18 +139,15 @@ fn elsewhere(value: &Value, name: &str, depth: usize) -> Option<Vec<Segment>> {
 
 /// As a user writes it.
 fn written(segments: &[Segment]) -> String {
-    let mut text = String::new();
-    for segment in segments {
-        match segment {
-            Segment::Index(index) => text += &format!("[{index}]"),
-            Segment::Name(name) => {
-                let dot = if text.is_empty() { "" } else { "." };
-                let is_plain = !name.contains(['.', '[', '"']) && !name.starts_with(['$', '@']);
-                text += &if is_plain { format!("{dot}{name}") } else { format!("{dot}\"{name}\"") };
-            }
+    let piece = |(i, segment): (usize, &Segment)| match segment {
+        Segment::Index(index) => format!("[{index}]"),
+        Segment::Name(name) => {
+            let dot = if i == 0 { "" } else { "." };
+            let is_plain = !name.contains(['.', '[', '"']) && !name.starts_with(['$', '@']);
+            if is_plain { format!("{dot}{name}") } else { format!("{dot}\"{name}\"") }
         }
-    }
-    text
+    };
+    segments.iter().enumerate().map(piece).collect()
 }
 
 #[cfg(test)]

@@ -44,20 +44,21 @@ impl ClientContext for Heard {
         use rdkafka::types::RDKafkaErrorCode::AllBrokersDown;
         // That all are down follows from each being down, and says less.
         if error.rdkafka_error_code() != Some(AllBrokersDown) {
-            self.hear(without_client_name(reason));
+            self.hear(plain(reason));
         }
     }
 }
 
 impl ConsumerContext for Heard {}
 
-/// Reasons start with the client's name and the connection's, such as `sakia-1f#consumer-1: `, which tells nobody
-/// anything.
-fn without_client_name(reason: &str) -> &str {
-    match reason.split_once(": ") {
+/// Reasons start with the client's name, such as `sakia-1f#consumer-1: `, and end in how long it took and how often:
+/// that tells nobody anything, and makes equal ones differ.
+fn plain(reason: &str) -> &str {
+    let reason = match reason.split_once(": ") {
         Some((name, rest)) if name.contains("#consumer") => rest,
         _ => reason,
-    }
+    };
+    reason.split(" (after ").next().unwrap_or(reason)
 }
 
 pub struct Asker {
@@ -128,8 +129,9 @@ mod tests {
             heard.hear(reason);
         }
         assert_eq!(heard.told(), "refused; resolve");
-        let told = without_client_name("sakia-1#consumer-2: h:1/bootstrap: Connect to h:1 failed");
-        assert_eq!(told, "h:1/bootstrap: Connect to h:1 failed");
-        assert_eq!(without_client_name("h:1: failed"), "h:1: failed");
+        let told =
+            plain("sakia-1#consumer-2: h:1/bootstrap: Connect to h:1 failed: refused (after 0ms in state CONNECT)");
+        assert_eq!(told, "h:1/bootstrap: Connect to h:1 failed: refused");
+        assert_eq!(plain("h:1: failed"), "h:1: failed");
     }
 }

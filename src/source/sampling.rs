@@ -1,5 +1,6 @@
 //! Some records of a topic, for people to look at. Read by assignment: no group hears of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdkafka::consumer::Consumer;
@@ -71,13 +72,21 @@ impl Asker {
         }
         consumer.assign(&list)?;
         let clock = Clock::start();
-        let (mut sampled, mut n_ended) = (Vec::new(), 0);
-        // Enough of each partition, so that the choice by time is right.
-        let enough = n.saturating_mul(list.count());
-        while n_ended < list.count() && sampled.len() < enough && clock.now().0 < LIMIT_MS {
+        // Up to `n` of each partition, so that the choice by time is right whichever answers first.
+        let mut wanted: BTreeMap<i32, usize> = list.elements().iter().map(|element| (element.partition(), n)).collect();
+        let mut sampled = Vec::new();
+        while wanted.values().any(|left| *left > 0) && clock.now().0 < LIMIT_MS {
             match consumer.poll(Duration::from_millis(100)) {
-                Some(Ok(message)) => sampled.push(Sampled::of(&message)),
-                Some(Err(KafkaError::PartitionEOF(_))) => n_ended += 1,
+                Some(Ok(message)) => {
+                    let left = wanted.entry(message.partition()).or_default();
+                    if *left > 0 {
+                        *left -= 1;
+                        sampled.push(Sampled::of(&message));
+                    }
+                }
+                Some(Err(KafkaError::PartitionEOF(partition))) => {
+                    wanted.remove(&partition);
+                }
                 Some(Err(error)) => return Err(error),
                 None => {}
             }

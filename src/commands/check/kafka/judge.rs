@@ -106,7 +106,8 @@ fn judge_settings(config: &Config, topic: &Topic, setting: &dyn Fn(&str) -> Opti
             format!("takes records of up to {bytes} bytes; one of them exceeds what flow.memory_budget allows for");
         finding(State::Warn, detail).mend(format!("set flow.memory_budget to {bytes} x 4 or more"))
     }));
-    if retention_ms(&topic.settings).is_some_and(|ms| ms < DAY_MS) {
+    let deletes = setting("cleanup.policy").is_none_or(|policy| policy.contains("delete"));
+    if deletes && retention_ms(&topic.settings).is_some_and(|ms| ms < DAY_MS) {
         let detail = "keeps records for less than a day: an outage of that length loses readings";
         findings.push(finding(State::Note, detail.into()));
     }

@@ -6,6 +6,12 @@ use mongodb::bson::Document;
 
 use crate::commands::init::steps::Names;
 
+pub(in crate::commands) const GRANT: &str =
+    "grant these actions to the user; `sakia init --print-roles` prints a role that has them all";
+pub(in crate::commands) const NO_USER: &str = "mongo.uri names no user, and the server asks for one";
+pub(in crate::commands) const GIVE_USER: &str =
+    "give user and password in SAKIA_MONGO: mongodb://user:password@host/?authSource=admin";
+
 /// What `sakia run` does to each of its collections: it removes nothing and creates no index.
 pub(in crate::commands) fn needed_by_run(names: &Names) -> [(&str, &'static [&'static str]); 3] {
     [

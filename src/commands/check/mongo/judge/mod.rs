@@ -96,12 +96,11 @@ fn judge_rights(config: &Config, facts: &Facts) -> Finding {
         (Some(user), true) => finding(State::Ok, "rights", format!("{user} may do all that `sakia run` does")),
         (user, false) => {
             finding(State::Fail, "rights", format!("{} may not: {}", user.unwrap_or_default(), missing.join(", ")))
-                .mend("grant these actions to the user; `sakia init --print-roles` prints a role that has them all")
+                .mend(rights::GRANT)
         }
         (None, true) => match &facts.survey {
             Err(error) => {
-                finding(State::Fail, "rights", format!("mongo.uri names no user, and the server asks for one: {error}"))
-                    .mend("give user and password in SAKIA_MONGO: mongodb://user:password@host/?authSource=admin")
+                finding(State::Fail, "rights", format!("{}: {error}", rights::NO_USER)).mend(rights::GIVE_USER)
             }
             Ok(_) => finding(State::Ok, "rights", "the server lets anybody in"),
         },
@@ -117,15 +116,22 @@ fn judge_collections(config: &Config, survey: &Survey, topology: Topology) -> Ve
             return refusals.into_iter().map(fail).collect();
         }
     };
-    for step in needed.steps {
-        findings.push(match step.state {
-            steps::State::Missing => finding(State::Warn, "collections", format!("{} is not there yet", step.what))
-                .mend("run `sakia init`: otherwise the first write makes it, with the server's settings"),
+    let (missing, others): (Vec<_>, Vec<_>) =
+        needed.steps.into_iter().partition(|step| step.state == steps::State::Missing);
+    if !missing.is_empty() {
+        let names = missing.into_iter().map(|step| step.what).collect::<Vec<_>>().join(", ");
+        findings.push(
+            finding(State::Warn, "collections", format!("not there yet: {names}"))
+                .mend("run `sakia init`: otherwise the first write makes what it needs, with the server's settings"),
+        );
+    }
+    findings.extend(others.into_iter().map(|step| {
+        match step.state {
             steps::State::Differs => finding(State::Warn, "collections", format!("{} differs", step.what))
                 .mend("run `sakia init`, which changes it"),
             _ => finding(State::Ok, "collections", step.what),
-        });
-    }
+        }
+    }));
     findings.extend(needed.notices.into_iter().map(|notice| finding(State::Note, "collections", notice)));
     if topology == Topology::Sharded {
         let names = Names::of(config);
