@@ -19,6 +19,10 @@ use crate::source::asking::Asker;
 const KAFKA_WAIT: Duration = Duration::from_secs(15);
 const MONGO_WAIT_MS: u64 = 15_000;
 
+/// A topic that was just made takes a moment to be known.
+const TOPIC_PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(500);
+
 const UNAUTHORIZED: i32 = 13;
 
 /// Blocks for a moment; for as long as it waits above where a server does not answer.
@@ -33,14 +37,16 @@ pub(super) fn preflight(config: &Config, until_caught_up: bool) -> Result<(), Fa
 /// The client waits for ever, and in silence, for a topic that does not exist. One of several may be made later, and
 /// must not keep the others from being read; but who waits for the end of all of them would wait for ever.
 fn kafka(config: &Config, until_caught_up: bool) -> Result<(), Failure> {
-    let metadata = Asker::new(&config.kafka).and_then(|asker| asker.metadata(KAFKA_WAIT)).map_err(|error| {
+    let topics = &config.kafka.topics;
+    let named: Vec<_> = topics.iter().filter(|name| !name.starts_with('^')).cloned().collect();
+    let asked = Asker::new(&config.kafka).and_then(|asker| asker.metadata_of(&named, KAFKA_WAIT, TOPIC_PATIENCE));
+    let metadata = asked.map_err(|error| {
         let code = if matches!(error, SourceError::Unreachable { .. }) { Code::KafkaUnreachable } else { Code::Failed };
         Failure::new(code, error)
     })?;
     let visible: Vec<_> = metadata.topics().iter().filter(|topic| !topic.partitions().is_empty()).collect();
     let exists = |name: &str| visible.iter().any(|topic| topic.name() == name);
-    let topics = &config.kafka.topics;
-    let missing: Vec<_> = topics.iter().filter(|name| !name.starts_with('^') && !exists(name)).collect();
+    let missing: Vec<_> = named.iter().filter(|name| !exists(name)).collect();
     let failures = missing.iter().map(|name| topic_missing(name, &names(&metadata)));
     if until_caught_up || missing.len() == topics.len() {
         return failures.into_iter().next().map_or(Ok(()), Err);
@@ -53,11 +59,13 @@ fn kafka(config: &Config, until_caught_up: bool) -> Result<(), Failure> {
 
 async fn mongo(config: &Config) -> Result<(), Failure> {
     let clock = Clock::start();
+    let mut looks = tokio::time::interval(LOOK);
     let server = loop {
+        looks.tick().await;
         match reach(config, "run").await {
             Ok((server, _)) => break server,
             // A server that is being started, or between two primaries.
-            Err(LookError::Unreachable { .. }) if clock.now().0 < MONGO_WAIT_MS => {}
+            Err(LookError::Unreachable { .. } | LookError::NotPrimary(_)) if clock.now().0 < MONGO_WAIT_MS => {}
             Err(error) => return Err(error.into()),
         }
     };
@@ -84,7 +92,7 @@ impl From<LookError> for Failure {
             LookError::Unreachable { .. } => Code::MongoUnreachable,
             LookError::Login { .. } => Code::MongoRefused,
             LookError::Uri { .. } => Code::Failed,
-            LookError::Unsuitable(_) => Code::MongoUnsuitable,
+            LookError::Unsuitable(_) | LookError::NotPrimary(_) => Code::MongoUnsuitable,
         };
         Self::new(code, error)
     }

@@ -15,6 +15,8 @@ use crate::config::Kafka;
 
 /// One try, after which it is looked whether the client has given a reason.
 const TRY: Duration = Duration::from_secs(2);
+/// Between two looks for a topic.
+const LOOK: Duration = Duration::from_millis(250);
 /// Different reasons that are kept: one a broker is enough.
 const MAX_HEARD: usize = 4;
 
@@ -94,6 +96,25 @@ impl Asker {
             if clock.now().0 >= timeout.as_millis() as u64 {
                 return Err(self.unreachable(timeout));
             }
+        }
+    }
+
+    /// As `metadata`; waits `patience` for topics that are missing: one that was just made is not known to all brokers.
+    pub fn metadata_of(
+        &self,
+        topics: &[String],
+        timeout: Duration,
+        patience: Duration,
+    ) -> Result<Metadata, SourceError> {
+        let clock = Clock::start();
+        loop {
+            let metadata = self.metadata(timeout)?;
+            let is_there = |name: &String| metadata.topics().iter().any(|topic| topic.name() == name);
+            if topics.iter().all(is_there) || clock.now().0 >= patience.as_millis() as u64 {
+                return Ok(metadata);
+            }
+            // Nothing is assigned to this client, so that it only waits.
+            self.consumer.poll(LOOK);
         }
     }
 

@@ -23,6 +23,9 @@ use crate::source::asking::Asker;
 /// One question about one partition or topic.
 const WAIT: Duration = Duration::from_secs(5);
 
+/// A topic that was just made takes a moment to be known.
+pub(super) const TOPIC_PATIENCE: Duration = Duration::from_secs(2);
+
 /// What was found out. What could not be is the reason why not.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
@@ -69,7 +72,7 @@ pub(super) struct Group {
 /// Asks everything that may be asked; fails only if no broker answers. Blocks.
 pub(super) fn look(config: &Config, timeout: Duration, now_ms: i64) -> Result<Facts, SourceError> {
     let asker = Asker::new(&config.kafka)?;
-    let metadata = asker.metadata(timeout)?;
+    let metadata = asker.metadata_of(&config.kafka.topics, timeout, TOPIC_PATIENCE)?;
     let mut facts = Facts {
         cluster: asker.cluster_id(timeout)?,
         brokers: metadata.brokers().iter().map(|broker| format!("{}:{}", broker.host(), broker.port())).collect(),

@@ -36,11 +36,14 @@ pub(in crate::commands) enum LookError {
     Uri { uri: String, reason: String },
     #[error("the server at {uri} cannot be asked: {reason}; check that it runs, and the address in mongo.uri")]
     Unreachable { uri: String, reason: String },
-    #[error("the server at {uri} cannot be asked: {reason}; check user, password and authSource in mongo.uri")]
+    #[error("the server at {uri} refuses the login: {reason}; check user, password and authSource in mongo.uri")]
     Login { uri: String, reason: String },
     /// It answers, and is none that readings may be written to.
     #[error("{0}")]
     Unsuitable(String),
+    /// A member of a replica set, which may become the primary yet.
+    #[error("{0}")]
+    NotPrimary(String),
 }
 
 /// Connects, and makes sure that the server is one that acknowledges writes for good.
@@ -51,23 +54,24 @@ pub(in crate::commands) async fn reach(config: &Config, command: &str) -> Result
     let hello = match server.hello().await {
         Ok(hello) => hello,
         Err(CommandError::Login(reason)) => return Err(LookError::Login { uri, reason }),
-        Err(reason) => return Err(second_look(&server, uri, &reason).await),
+        Err(_) => return Err(second_look(&server, uri).await),
     };
-    check_topology(&hello).map_err(LookError::Unsuitable)?;
-    Ok((server, hello))
+    match check_topology(&hello) {
+        Ok(_) => Ok((server, hello)),
+        Err(why) if hello.contains_key("setName") => Err(LookError::NotPrimary(why)),
+        Err(why) => Err(LookError::Unsuitable(why)),
+    }
 }
 
 /// The driver says only that no server is left to choose; asked directly, the server often says why.
-async fn second_look(server: &Server, uri: String, reason: &CommandError) -> LookError {
+async fn second_look(server: &Server, uri: String) -> LookError {
     let hello = match server.directly() {
         Ok(direct) => direct.hello().await,
         Err(error) => Err(error),
     };
     match hello {
-        Ok(hello) => match not_chosen(server.options().repl_set_name.as_deref(), &hello) {
-            Some(why) => LookError::Unsuitable(why),
-            None => LookError::Unreachable { uri, reason: reason.to_string() },
-        },
+        Ok(hello) => not_chosen(server.options().repl_set_name.as_deref(), &hello)
+            .map_or_else(|| LookError::NotPrimary(no_primary(&hello)), LookError::Unsuitable),
         Err(CommandError::Login(reason)) => LookError::Login { uri, reason },
         Err(error) => LookError::Unreachable { uri, reason: shortened(&error.to_string()).to_owned() },
     }
@@ -82,14 +86,18 @@ fn not_chosen(wanted_set: Option<&str>, hello: &Document) -> Option<String> {
              replicaSet={set}"
         ));
     }
-    let names = |key: &str| hello.get_array(key).cloned().unwrap_or_default();
-    let hosts: Vec<_> = names("hosts").iter().filter_map(|host| host.as_str().map(str::to_owned)).collect();
-    Some(format!(
+    None
+}
+
+fn no_primary(hello: &Document) -> String {
+    let hosts = hello.get_array("hosts").cloned().unwrap_or_default();
+    let hosts: Vec<_> = hosts.iter().filter_map(|host| host.as_str()).collect();
+    format!(
         "the server answers, but the members of its replica set call themselves {}, and no primary is reached under \
          these names; see to it that this host resolves and reaches them (for a set of one, add directConnection=true \
          to mongo.uri)",
         hosts.join(", ")
-    ))
+    )
 }
 
 /// The reason of the one server that was asked, out of the driver's description of all of them.
@@ -140,7 +148,8 @@ mod tests {
         assert!(not_chosen(Some("rs0"), &alone).unwrap().contains("stands alone"));
         let member = doc! { "setName": "rs1", "hosts": ["mongo:27017"] };
         assert!(not_chosen(Some("rs0"), &member).unwrap().contains("write replicaSet=rs1"));
-        assert!(not_chosen(Some("rs1"), &member).unwrap().contains("call themselves mongo:27017"));
+        assert_eq!(not_chosen(Some("rs1"), &member), None);
+        assert!(no_primary(&member).contains("call themselves mongo:27017"));
     }
 
     #[test]

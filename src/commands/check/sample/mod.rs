@@ -98,7 +98,8 @@ impl<'a> Tool<'a> {
     fn newest(&self, n: usize, first: bool) -> Result<Vec<Shown>, Failure> {
         let unreachable = |error| Failure::new(Code::KafkaUnreachable, error);
         let asker = Asker::new(&self.config.kafka).map_err(unreachable)?;
-        let metadata = asker.metadata(WAIT).map_err(unreachable)?;
+        let topics = [self.topic.to_owned()];
+        let metadata = asker.metadata_of(&topics, WAIT, kafka::TOPIC_PATIENCE).map_err(unreachable)?;
         let Some(found) = metadata.topics().iter().find(|topic| topic.name() == self.topic) else {
             return Err(kafka::topic_missing(self.topic, &kafka::names(&metadata)));
         };
