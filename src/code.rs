@@ -20,9 +20,14 @@ macro_rules! codes {
 // One a line, in the order of the alphabet: a code is never renamed or used again for something else.
 codes! {
     BucketUnreadable "bucket-unreadable"
+    DeadLetters "dead-letters"
     Failed "failed"
+    KafkaUnreachable "kafka-unreachable"
     MongoRefused "mongo-refused"
     MongoUnreachable "mongo-unreachable"
+    MongoUnsuitable "mongo-unsuitable"
+    RightsMissing "rights-missing"
+    TopicMissing "topic-missing"
 }
 
 impl fmt::Display for Code {

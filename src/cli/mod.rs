@@ -11,7 +11,7 @@ pub use layer::LayerArgs;
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 
-use crate::commands::{init, read, run};
+use crate::commands::{check, init, read, run};
 use crate::config::{Config, Loaded, Machine, Problems, Sources};
 
 const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, with exactly-once effect";
@@ -36,6 +36,8 @@ enum Command {
     Init(init::InitArgs),
     /// Print samples of devices in order of time, or the newest of each
     Read(read::ReadArgs),
+    /// Say what would make `run` fail or hurt later, and what mends it; writes nothing
+    Check(check::CheckArgs),
 }
 
 impl Command {
@@ -44,6 +46,7 @@ impl Command {
             Self::Run(args) => &args.layer,
             Self::Init(args) => &args.layer,
             Self::Read(args) => &args.layer,
+            Self::Check(args) => &args.layer,
         }
     }
 }
@@ -83,15 +86,16 @@ pub fn main() -> ExitCode {
     match Config::load(&sources(&cli.layer, &after)) {
         Err(problems) => refuse(&problems),
         Ok(loaded) if is_print => print(&loaded),
-        Ok(loaded) => dispatch(cli.command, loaded.config),
+        Ok(loaded) => dispatch(cli.command, loaded),
     }
 }
 
-fn dispatch(command: Option<Command>, config: Config) -> ExitCode {
+fn dispatch(command: Option<Command>, loaded: Loaded) -> ExitCode {
     let result = match command {
-        Some(Command::Run(args)) => run::run(config, &args),
-        Some(Command::Init(args)) => init::run(&config, &args),
-        Some(Command::Read(args)) => read::run(&config, &args),
+        Some(Command::Run(args)) => run::run(loaded.config, &args),
+        Some(Command::Init(args)) => init::run(&loaded.config, &args),
+        Some(Command::Check(args)) => check::run(&loaded, &args),
+        Some(Command::Read(args)) => read::run(&loaded.config, &args),
         None => Ok(ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|failure| {

@@ -1,6 +1,8 @@
 //! What the program can be asked to do, one file a command.
 
+pub mod check;
 pub mod init;
+mod preflight;
 pub mod read;
 pub mod run;
 pub(crate) mod server;

@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
+use crate::commands::preflight::preflight;
 use crate::config::{Config, LogFormat};
 use crate::pipeline;
 use crate::source::{Stop, Stopped};
@@ -23,16 +24,22 @@ pub struct RunArgs {
 }
 
 pub fn run(config: Config, args: &RunArgs) -> Result<ExitCode, Failure> {
-    member(config, args.until_caught_up).map_err(|error| Failure::new(Code::Failed, format_args!("{error:#}")))
+    let line = start_log(&config)?;
+    preflight(&config, args.until_caught_up)?;
+    member(config, args.until_caught_up, &line).map_err(|error| Failure::new(Code::Failed, format_args!("{error:#}")))
 }
 
-fn member(config: Config, until_caught_up: bool) -> anyhow::Result<ExitCode> {
+fn start_log(config: &Config) -> Result<Line, Failure> {
     let format = match config.telemetry.log_format {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
     };
     let line = Line::new(format);
-    log::init(format, Some(&config.telemetry.log_level), line.clone())?;
+    let started = log::init(format, Some(&config.telemetry.log_level), line.clone());
+    started.map(|()| line).map_err(|error| Failure::new(Code::Failed, error))
+}
+
+fn member(config: Config, until_caught_up: bool, line: &Line) -> anyhow::Result<ExitCode> {
     let stop = Arc::new(Stop::default());
     let stopped = pipeline::run(config, until_caught_up, stop, line.clone());
     line.clear();

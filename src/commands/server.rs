@@ -17,10 +17,14 @@ const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_EXISTS: i32 = 48;
 const DUPLICATE_KEY: i32 = 11_000;
 
+/// For a second look at a server that the driver would not choose.
+const DIRECT_TIMEOUT: Duration = Duration::from_secs(3);
+
 #[derive(Debug)]
 pub(crate) struct Server {
     client: Client,
     db: Database,
+    options: ClientOptions,
 }
 
 /// Why a command had no effect, or none that is certain.
@@ -28,6 +32,8 @@ pub(crate) struct Server {
 pub enum CommandError {
     #[error("{0}")]
     Unanswered(String),
+    #[error("the server refuses the login: {0}")]
+    Login(String),
     #[error("the server says: {message} (code {code})")]
     Refused { code: i32, message: String },
     #[error("unusual reply: {0}")]
@@ -41,6 +47,7 @@ impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         match *error.kind {
             ErrorKind::Command(error) => Self::Refused { code: error.code, message: error.message },
+            ErrorKind::Authentication { message, .. } => Self::Login(message),
             kind => Self::Unanswered(kind.to_string()),
         }
     }
@@ -59,9 +66,28 @@ impl Server {
         let mut options = ClientOptions::parse(&mongo.uri.0).await?;
         options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
         options.app_name.get_or_insert_with(|| format!("sakia {command}"));
-        let client = Client::with_options(options)?;
-        let db = client.database(&mongo.database);
-        Ok(Self { client, db })
+        Self::with(options, &mongo.database)
+    }
+
+    fn with(options: ClientOptions, database: &str) -> Result<Self, CommandError> {
+        let client = Client::with_options(options.clone())?;
+        let db = client.database(database);
+        Ok(Self { client, db, options })
+    }
+
+    /// The first server that the connection string names, whatever it is: the driver leaves out what does not belong to
+    /// the replica set, and only says that nothing is left.
+    pub(crate) fn directly(&self) -> Result<Self, CommandError> {
+        let mut options = self.options.clone();
+        options.hosts.truncate(1);
+        options.direct_connection = Some(true);
+        options.repl_set_name = None;
+        options.server_selection_timeout = Some(DIRECT_TIMEOUT);
+        Self::with(options, self.db.name())
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.options
     }
 
     pub(crate) async fn hello(&self) -> Result<Document, CommandError> {
@@ -75,6 +101,11 @@ impl Server {
     /// A reply with `ok: 1` may still hold errors: the driver does not look for them.
     pub(crate) async fn run(&self, command: Document) -> Result<Document, CommandError> {
         ask(&self.db, command).await
+    }
+
+    /// As `run`, on the server's own database.
+    pub(crate) async fn run_admin(&self, command: Document) -> Result<Document, CommandError> {
+        checked(self.client.database("admin").run_command(command).await?)
     }
 
     /// The first documents of a command that answers with a cursor.

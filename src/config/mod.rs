@@ -27,6 +27,7 @@ pub use contract::{Contract, ContractError, DecoderTable, TimestampFormat};
 pub use decoders::last_segment;
 pub use layers::Flag;
 pub use machine::Machine;
+pub(crate) use problem::did_you_mean;
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULTS, OptionCheck, Sources};
 pub use secrets::redact_uri;
@@ -191,6 +192,11 @@ impl Loaded {
     /// The effective configuration as TOML, the origin of each value behind it, secrets masked.
     pub fn print(&self) -> String {
         print::print(&self.entries)
+    }
+
+    /// Where the values come from and how many of them, in one line; the lines of a file count as the file.
+    pub fn origins(&self) -> String {
+        print::origins(&self.entries)
     }
 }
 

@@ -36,7 +36,7 @@ impl fmt::Display for Problems {
 }
 
 /// The name among `known` that `typed` was probably meant to be.
-pub(super) fn did_you_mean<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn did_you_mean<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.into_iter().map(|name| (strsim::damerau_levenshtein(typed, name), name));
     let (distance, name) = scored.min()?;
     // A third of the letters: above that the suggestion is noise.

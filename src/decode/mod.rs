@@ -18,6 +18,7 @@ mod compile;
 mod decoder;
 mod encode;
 mod finish;
+mod hint;
 mod lexer;
 mod path;
 mod reject;
@@ -30,6 +31,7 @@ mod tree;
 mod tests;
 
 pub use decoder::Decoder;
+pub use hint::advise;
 pub use reject::{Reason, Reject, SkipReason, Whole};
 pub use scratch::{Readings, Scratch};
 

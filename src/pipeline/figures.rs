@@ -10,6 +10,7 @@ use mongodb::Database;
 use mongodb::bson::doc;
 
 use crate::clock::Clock;
+use crate::code::Code;
 use crate::config::Config;
 use crate::record::Tick;
 use crate::sink::bucket::BucketSink;
@@ -33,6 +34,8 @@ pub(super) struct Figures {
     budget_bytes: u64,
     /// Partitions that the health page calls stopped.
     stopped: Mutex<BTreeSet<(String, i32)>>,
+    /// Reasons of dead letters that people were told of.
+    told: Mutex<BTreeSet<&'static str>>,
 }
 
 impl Figures {
@@ -44,13 +47,27 @@ impl Figures {
             health: Arc::new(Health::new(n_shards, STALE_AFTER_MS, clock.now())),
             budget_bytes: config.flow.memory_budget_bytes,
             stopped: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
     /// A shard's thread publishes.
     pub(super) fn shard(&self, i: usize, now: Tick, counts: &ShardCounts) {
+        self.tell_of_dead_letters(counts);
         self.metrics.publish_shard(i, counts);
         self.health.beat_shard(i, now);
+    }
+
+    /// Once a reason: a mistake in a path or a unit would otherwise turn a whole topic into dead letters without a word.
+    fn tell_of_dead_letters(&self, counts: &ShardCounts) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for reason in counts.dead_letters.keys().filter(|reason| told.insert(reason)) {
+            tracing::warn!(
+                code = %Code::DeadLetters,
+                reason,
+                "there are dead letters; `sakia check --topic` shows what is wrong with records, and where"
+            );
+        }
     }
 
     fn gather(&self) {

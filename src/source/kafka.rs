@@ -77,7 +77,7 @@ pub(super) fn groupless_config(kafka: &Kafka) -> ClientConfig {
 pub fn cluster_id(kafka: &Kafka, timeout: Duration) -> Result<String, SourceError> {
     let consumer: BaseConsumer = groupless_config(kafka).create().map_err(SourceError::Client)?;
     let waited_ms = timeout.as_millis() as u64;
-    let unreachable = || SourceError::Unreachable { brokers: kafka.brokers.clone(), waited_ms };
+    let unreachable = || SourceError::Unreachable { brokers: kafka.brokers.clone(), waited_ms, reason: String::new() };
     consumer.client().fetch_cluster_id(timeout).ok_or_else(unreachable)
 }
 

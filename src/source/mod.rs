@@ -8,9 +8,11 @@
 //! - A full shard first makes the poll thread wait, which costs nothing; only after a while are its partitions paused,
 //!   which throws prefetched records away but lets rebalances be served.
 //!
-//! `batch`, `board`, `flow`, `outbox` and `table` are pure; `kafka`, `native`, `poll`, `rebalance`, `settle` and
-//! `topic_ids` talk to the client.
+//! `batch`, `board`, `flow`, `outbox` and `table` are pure; `asking`, `kafka`, `native`, `poll`, `rebalance`, `sampling`,
+//! `settle` and `topic_ids` talk to the client.
 
+#[cfg(feature = "service")]
+pub mod asking;
 pub mod batch;
 pub mod board;
 #[cfg_attr(not(feature = "service"), allow(dead_code, reason = "used by the poll thread, tested without it"))]
@@ -26,6 +28,8 @@ mod outbox;
 mod poll;
 #[cfg(feature = "service")]
 mod rebalance;
+#[cfg(feature = "service")]
+pub mod sampling;
 #[cfg(feature = "service")]
 mod settle;
 #[cfg_attr(not(feature = "service"), allow(dead_code, reason = "used by the poll thread, tested without it"))]
@@ -164,9 +168,14 @@ pub enum SourceError {
     #[error("the kafka client cannot be set up: {0}; check [kafka] and its options")]
     Client(#[source] rdkafka::error::KafkaError),
     #[error(
-        "no kafka broker of {brokers} answers within {waited_ms} ms; check kafka.brokers, and that this host may reach them"
+        "no kafka broker of {brokers} answers within {waited_ms} ms{reason}; check kafka.brokers, and that this host may reach them"
     )]
-    Unreachable { brokers: String, waited_ms: u64 },
+    Unreachable {
+        brokers: String,
+        waited_ms: u64,
+        /// What the client says of it, in parentheses; may be empty.
+        reason: String,
+    },
     #[cfg(feature = "service")]
     #[error("the topics cannot be subscribed to: {0}")]
     Subscribe(#[source] rdkafka::error::KafkaError),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rdkafka::client::ClientContext as _;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
@@ -113,8 +114,8 @@ impl<'a> Poller<'a> {
                     }
                 }
                 Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => return Err(SourceError::Fatal(error)),
-                // Told by the context, which has the reason; what it means for a partition shows in the statistics.
-                Some(Err(_)) => {}
+                // What it means for a partition shows in the statistics; that a topic is gone shows nowhere else.
+                Some(Err(error)) => consumer.context().error(error, ""),
                 // Either nothing is there, or a rebalance was.
                 None => {
                     wait = IDLE_WAIT;

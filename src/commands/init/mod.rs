@@ -2,8 +2,8 @@
 //! and to run from several places at once.
 
 mod roles;
-mod steps;
-mod survey;
+pub(super) mod steps;
+pub(super) mod survey;
 mod validator;
 mod view;
 

@@ -3,8 +3,7 @@
 use mongodb::bson::{Bson, Document, doc};
 
 use super::survey::{Found, Survey};
-use super::validator;
-use super::view;
+use super::{validator, view};
 use crate::config::Config;
 use crate::sink::ledger::{self, HEADER_SCHEMA};
 
@@ -12,13 +11,13 @@ const TTL_INDEX: &str = "sakia_ttl";
 const WILDCARD_INDEX: &str = "sakia_wildcard";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topology {
+pub(in crate::commands) enum Topology {
     ReplicaSet,
     Sharded,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(in crate::commands) enum State {
     Exists,
     Missing,
     Created,
@@ -27,7 +26,7 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::commands) fn name(self) -> &'static str {
         match self {
             Self::Exists => "exists",
             Self::Missing => "missing",
@@ -49,32 +48,32 @@ impl State {
 
 /// One thing that has to be there.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) what: String,
-    pub(super) state: State,
+pub(in crate::commands) struct Step {
+    pub(in crate::commands) what: String,
+    pub(in crate::commands) state: State,
     /// Brings it about; none if it is there.
     pub(super) command: Option<Document>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Needed {
-    pub(super) steps: Vec<Step>,
+pub(in crate::commands) struct Needed {
+    pub(in crate::commands) steps: Vec<Step>,
     /// What is otherwise than configured and stays so.
-    pub(super) notices: Vec<String>,
+    pub(in crate::commands) notices: Vec<String>,
 }
 
 /// The collections that belong together.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
-    pub(super) readings: String,
-    pub(super) ledger: String,
-    pub(super) dead: String,
+pub(in crate::commands) struct Names {
+    pub(in crate::commands) readings: String,
+    pub(in crate::commands) ledger: String,
+    pub(in crate::commands) dead: String,
     /// The view of one document a sample.
-    pub(super) samples: String,
+    pub(in crate::commands) samples: String,
 }
 
 impl Names {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(in crate::commands) fn of(config: &Config) -> Self {
         let readings = config.mongo.collection.clone();
         Self {
             ledger: format!("{readings}_ledger"),
@@ -84,13 +83,13 @@ impl Names {
         }
     }
 
-    pub(super) fn all(&self) -> [&str; 3] {
+    pub(in crate::commands) fn all(&self) -> [&str; 3] {
         [&self.readings, &self.ledger, &self.dead]
     }
 }
 
 /// Whether the server can do what the protocol asks of it.
-pub(super) fn check_topology(hello: &Document) -> Result<Topology, String> {
+pub(in crate::commands) fn check_topology(hello: &Document) -> Result<Topology, String> {
     if hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid") {
         return Ok(Topology::Sharded);
     }
@@ -115,7 +114,7 @@ fn is_true(document: &Document, key: &str) -> bool {
 }
 
 /// Everything that has to be there, in the order in which it is made; or every reason against it.
-pub(super) fn steps(config: &Config, survey: &Survey) -> Result<Needed, Vec<String>> {
+pub(in crate::commands) fn steps(config: &Config, survey: &Survey) -> Result<Needed, Vec<String>> {
     let names = Names::of(config);
     let refusals = refusals(config, survey, &names);
     if !refusals.is_empty() {
@@ -300,13 +299,13 @@ fn create_index(names: &Names, index: Document) -> Document {
 }
 
 /// Whether an index has this key, whatever number type its direction was given in.
-fn same_key(index: &Document, key: &Document) -> bool {
+pub(in crate::commands) fn same_key(index: &Document, key: &Document) -> bool {
     let Ok(found) = index.get_document("key") else { return false };
     found.len() == key.len() && found.iter().zip(key).all(|(a, b)| a.0 == b.0 && whole(a.1) == whole(b.1))
 }
 
 /// A whole number, whatever type the server keeps it in.
-fn whole(value: &Bson) -> Option<i64> {
+pub(in crate::commands) fn whole(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(n) => Some(i64::from(*n)),
         Bson::Int64(n) => Some(*n),

@@ -11,24 +11,28 @@ use crate::config::Config;
 
 /// A collection or view under one of our names, as `listCollections` tells.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(in crate::commands) struct Found {
     /// `collection`, `view` or `timeseries`.
-    pub(super) kind: String,
-    pub(super) options: Document,
+    pub(in crate::commands) kind: String,
+    pub(in crate::commands) options: Document,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Survey {
-    pub(super) collections: BTreeMap<String, Found>,
+pub(in crate::commands) struct Survey {
+    pub(in crate::commands) collections: BTreeMap<String, Found>,
     /// Of the collection of readings.
-    pub(super) indexes: Vec<Document>,
-    pub(super) shard_keys: BTreeMap<String, Document>,
+    pub(in crate::commands) indexes: Vec<Document>,
+    pub(in crate::commands) shard_keys: BTreeMap<String, Document>,
     /// The ledger's header.
-    pub(super) header: Option<Document>,
-    pub(super) has_readings: bool,
+    pub(in crate::commands) header: Option<Document>,
+    pub(in crate::commands) has_readings: bool,
 }
 
-pub(super) async fn survey(server: &Server, config: &Config, topology: Topology) -> Result<Survey, InitError> {
+pub(in crate::commands) async fn survey(
+    server: &Server,
+    config: &Config,
+    topology: Topology,
+) -> Result<Survey, InitError> {
     let names = Names::of(config);
     let look = |what: &str, reason| InitError::Command { what: format!("cannot look at {what}"), reason };
     let ours: Vec<_> = names.all().into_iter().chain([names.samples.as_str()]).collect();

@@ -41,7 +41,7 @@ pub(super) fn topic_range(cluster: &str, topic: &str) -> Document {
 }
 
 /// Range of all entries; contracts sort behind it, as their only field's name does.
-pub(super) fn entries_range() -> Document {
+pub(crate) fn entries_range() -> Document {
     doc! { "$gte": { "cluster": "" }, "$lt": { "contract": "" } }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn contract_id(fingerprint: &str) -> Document {
     doc! { "contract": fingerprint }
 }
 
-pub(super) fn parse_origin(id: &Document) -> Result<Origin, String> {
+pub(crate) fn parse_origin(id: &Document) -> Result<Origin, String> {
     let text = |name| id.get_str(name).map(str::to_owned).map_err(|error| format!("`_id.{name}`: {error}"));
     let number = |name| {
         let value = whole(id, name).map_err(|error| format!("`_id.{error}"))?;
@@ -64,7 +64,7 @@ pub(super) fn parse_origin(id: &Document) -> Result<Origin, String> {
 }
 
 /// Reads an entry, and refuses one that could have a range written by two streams.
-pub(super) fn parse_entry(document: &Document) -> Result<Entry, String> {
+pub(crate) fn parse_entry(document: &Document) -> Result<Entry, String> {
     let streams = array(document, "streams")?.iter().map(parse_stream).collect::<Result<_, _>>()?;
     let lost = match document.get("lost") {
         None => Vec::new(),

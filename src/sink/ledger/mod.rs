@@ -26,6 +26,8 @@ pub use assign::Claim;
 #[cfg(feature = "service")]
 pub use document::{HEADER_SCHEMA, header};
 #[cfg(feature = "service")]
+pub(crate) use document::{entries_range, parse_entry, parse_origin};
+#[cfg(feature = "service")]
 pub use error::{AssignError, OpenError, Refusal};
 #[cfg(feature = "service")]
 pub use store::Ledger;

@@ -5,6 +5,8 @@
 mod cases;
 /// Those of them that are about what a record or a configuration holds.
 mod cases_input;
+/// What `sakia check` finds, each thing once.
+mod check;
 /// What the command line promises besides storing: `init`, `--print-config`, problems of a configuration.
 mod commands;
 /// A mapping or a window that changes: what was begun under the old one is finished under it.
@@ -15,6 +17,8 @@ mod crash_points;
 mod exact;
 /// A server that pauses, dies and comes back, and a backlog beyond the memory.
 mod faults;
+/// What a newcomer does wrong, and is told.
+mod first_mistakes;
 /// Kills at random times and at named crash points, each followed by a proof that nothing is lost or doubled.
 mod kills;
 /// How far the partitions of a world are: by the ledger, and by the group.
@@ -23,6 +27,8 @@ mod marks;
 mod members;
 /// A server of the test's own, to be paused and killed.
 mod mongod;
+/// Servers as a newcomer may have them.
+mod odd_servers;
 /// The HTTP pages and the memory of a running process.
 mod pages;
 /// One record for every reason of a dead letter, beside good neighbours.

@@ -138,7 +138,7 @@ fn spawn(dir: &Path, port: u16) -> Child {
         .unwrap()
 }
 
-fn binary() -> String {
+pub(super) fn binary() -> String {
     let services = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/local/services.sh");
     let output = Command::new(services).arg("mongod-bin").stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "no mongod of the test's own");
@@ -146,7 +146,7 @@ fn binary() -> String {
 }
 
 /// Below the ports that outgoing connections get, or one of them could take it while the server is restarted.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     std::iter::repeat_with(|| fastrand::u16(20_000..30_000)).find(is_free).expect("one of ten thousand")
 }
