@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, doc};
 
 use super::command::CommandError;
 use super::coverage::{self, Ask, Edit, Recreated, SpanPlan, Warning};
-use super::document::{contract_id, edit_update, entry_id, parse_entry, parse_origin, topic_range};
+use super::document::{contract_id, contract_update, edit_update, entry_id, parse_entry, parse_origin, topic_range};
 use super::entry::Entry;
 use super::error::{AssignError, Refusal};
 use super::store::{Ledger, pause};
@@ -194,8 +194,11 @@ impl Ledger {
         if self.contracts.lock().unwrap_or_else(PoisonError::into_inner).contains(fingerprint) {
             return Ok(());
         }
-        let document = doc! { "_id": contract_id(fingerprint), "text": contract.text() };
-        self.commands.insert(&self.name, document).await?;
+        let statement = doc! {
+            "q": { "_id": contract_id(fingerprint) }, "u": contract_update(&contract.text()), "upsert": true,
+        };
+        // A duplicate: another writer was first, and the text is a function of the fingerprint.
+        self.commands.update(&self.name, vec![statement]).await?;
         self.contracts.lock().unwrap_or_else(PoisonError::into_inner).insert(fingerprint.to_owned());
         Ok(())
     }
