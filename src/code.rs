@@ -20,8 +20,13 @@ macro_rules! codes {
 // One a line, in the order of the alphabet: a code is never renamed or used again for something else.
 codes! {
     Failed "failed"
+    KafkaUnreachable "kafka-unreachable"
+    LedgerBusy "ledger-busy"
+    LedgerRefused "ledger-refused"
+    LedgerUnusable "ledger-unusable"
     MongoRefused "mongo-refused"
     MongoUnreachable "mongo-unreachable"
+    NotConfirmed "not-confirmed"
 }
 
 impl fmt::Display for Code {

@@ -11,7 +11,7 @@ pub use layer::LayerArgs;
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 
-use crate::commands::{init, run};
+use crate::commands::{init, ledger, run};
 use crate::config::{Config, Loaded, Machine, Problems, Sources};
 
 const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, with exactly-once effect";
@@ -34,6 +34,8 @@ enum Command {
     Run(run::RunArgs),
     /// Create or check the collections; safe to repeat
     Init(init::InitArgs),
+    /// Show which offsets are stored, and mend the ledger that says so
+    Ledger(ledger::LedgerArgs),
 }
 
 impl Command {
@@ -41,6 +43,7 @@ impl Command {
         match self {
             Self::Run(args) => &args.layer,
             Self::Init(args) => &args.layer,
+            Self::Ledger(args) => args.layer(),
         }
     }
 }
@@ -88,6 +91,7 @@ fn dispatch(command: Option<Command>, config: Config) -> ExitCode {
     let result = match command {
         Some(Command::Run(args)) => run::run(config, &args),
         Some(Command::Init(args)) => init::run(&config, &args),
+        Some(Command::Ledger(args)) => ledger::run(&config, &args),
         None => Ok(ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|failure| {

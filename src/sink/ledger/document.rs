@@ -47,6 +47,11 @@ pub(super) fn entries_range() -> Document {
     doc! { "$gte": { "cluster": "" }, "$lt": { "contract": "" } }
 }
 
+/// Range of all contracts.
+pub(super) fn contracts_range() -> Document {
+    doc! { "$gte": { "contract": "" }, "$lt": { "contract": Bson::MaxKey } }
+}
+
 pub(super) fn contract_id(fingerprint: &str) -> Document {
     doc! { "contract": fingerprint }
 }

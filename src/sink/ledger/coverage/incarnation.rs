@@ -23,7 +23,9 @@ pub enum Evidence {
 pub enum NotRecreated {
     #[error("the ledger does not know the topic: there is nothing to tell its records apart from")]
     Unknown,
-    #[error("it is the topic that the ledger knows (id {0}): in a new incarnation all its records would be stored again")]
+    #[error(
+        "it is the topic that the ledger knows (id {0}): in a new incarnation all its records would be stored again"
+    )]
     Same(String),
     #[error(
         "it is the topic that the ledger knows (id {id}), but partition {partition} ends at offset {high} and was stored \

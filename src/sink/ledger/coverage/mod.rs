@@ -248,10 +248,9 @@ fn wanted(streams: &[Stream], start: Option<i64>, skipped: &[Range<i64>]) -> Vec
     let is_wanted = |i: usize| {
         let stream = &streams[i];
         // What a change of contract or a skip left over stays wanted even if somebody moved the commit just past it.
-        let is_rest = streams
-            .get(i + 1)
-            .is_some_and(|right| stream.to == Some(right.from) && stream.contract != right.contract)
-            || skipped.iter().any(|hole| stream.to == Some(hole.start));
+        let is_rest =
+            streams.get(i + 1).is_some_and(|right| stream.to == Some(right.from) && stream.contract != right.contract)
+                || skipped.iter().any(|hole| stream.to == Some(hole.start));
         stream.is_unfinished() && (is_rest || start.is_none_or(|start| stream.reaches_past(start)))
     };
     (0..streams.len()).filter(|&i| is_wanted(i)).collect()

@@ -81,7 +81,12 @@ pub fn plan(
 ) -> Result<Rebuilt, CannotRebuild> {
     let found = sorted(found)?;
     let Some((last, older)) = found.split_last() else {
-        return Ok(Rebuilt { streams: Vec::new(), to_read: Vec::new(), taken_as_complete: Vec::new(), is_behind: false });
+        return Ok(Rebuilt {
+            streams: Vec::new(),
+            to_read: Vec::new(),
+            taken_as_complete: Vec::new(),
+            is_behind: false,
+        });
     };
     // A commit past the end is of another log.
     let committed = known.committed.filter(|&committed| committed <= known.high);
