@@ -35,7 +35,7 @@ enum Command {
     /// Create or check the collections; safe to repeat
     Init(init::InitArgs),
     /// Show which offsets are stored, and mend the ledger that says so
-    Ledger(ledger::LedgerArgs),
+    Ledger(Box<ledger::LedgerArgs>),
 }
 
 impl Command {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::metadata::MetadataPartition;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::code::{Code, Failure};
@@ -44,7 +45,8 @@ impl<'a> Broker<'a> {
         let metadata = self.client.fetch_metadata(Some(topic), WAIT);
         let metadata = metadata.map_err(|error| unanswered(topic, "partitions", &error))?;
         let of_topic = metadata.topics().iter().filter(|found| found.name() == topic);
-        let mut partitions: Vec<_> = of_topic.flat_map(|found| found.partitions().iter().map(|p| p.id())).collect();
+        let mut partitions: Vec<_> =
+            of_topic.flat_map(|found| found.partitions().iter().map(MetadataPartition::id)).collect();
         partitions.sort_unstable();
         Ok(partitions)
     }

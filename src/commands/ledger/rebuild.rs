@@ -163,9 +163,10 @@ impl<'a> Rebuild<'a> {
     fn topic(&self, name: &str) -> Result<Option<Topic>, Failure> {
         let Some(contract) = self.session.config.contract_for(name) else { return Ok(None) };
         let partitions = self.broker.partitions(name)?;
-        let committed = match self.args.ignore_commits || partitions.is_empty() {
-            true => BTreeMap::new(),
-            false => self.broker.committed(name, &partitions)?,
+        let committed = if self.args.ignore_commits || partitions.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.broker.committed(name, &partitions)?
         };
         Ok(Some(Topic { partitions, committed, contract }))
     }

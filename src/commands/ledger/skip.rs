@@ -146,7 +146,7 @@ mod tests {
         assert_eq!("a.b-c".parse(), place("a.b-c", None));
         assert_eq!("a/12".parse(), place("a", Some(12)));
         assert!("a/x".parse::<Place>().is_err());
-        assert_eq!(["7", "latest"].map(|text| text.parse()), [Ok(To::Offset(7)), Ok(To::Latest)]);
+        assert_eq!(["7", "latest"].map(str::parse), [Ok(To::Offset(7)), Ok(To::Latest)]);
         assert!("-1".parse::<To>().is_err() && "last".parse::<To>().is_err());
     }
 }

@@ -6,6 +6,7 @@ use mongodb::bson::doc;
 use serde_json::Value;
 
 use super::stored::{assert_offsets, bytes, crash, numbered, samples, streams};
+use super::topics;
 use super::world::{NOON, World, until};
 
 /// `sakia ledger ARGS`, without a terminal.
@@ -157,6 +158,7 @@ fn a_recreated_topic_goes_on_in_a_new_incarnation() {
     world.catch_up();
     world.delete_topic();
     world.create_topic(2);
+    until("the new topic", || topics::n_partitions(&world.name) == 2);
     world.send((500..900).map(|i| numbered((i % 2) as i32, i, NOON)));
     let (status, log) = world.start(&["--until-caught-up"]).wait();
     assert!(!status.success() && log.contains("`sakia ledger incarnation"), "{log}");
