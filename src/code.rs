@@ -23,9 +23,13 @@ codes! {
     DeadLetters "dead-letters"
     Failed "failed"
     KafkaUnreachable "kafka-unreachable"
+    LedgerBusy "ledger-busy"
+    LedgerRefused "ledger-refused"
+    LedgerUnusable "ledger-unusable"
     MongoRefused "mongo-refused"
     MongoUnreachable "mongo-unreachable"
     MongoUnsuitable "mongo-unsuitable"
+    NotConfirmed "not-confirmed"
     RightsMissing "rights-missing"
     TopicMissing "topic-missing"
 }

@@ -220,6 +220,9 @@ impl Shard {
         while let Some((assignment, reason)) = self.engine.poll_stopped() {
             self.links.board.stopped(assignment, reason);
         }
+        while let Some(assignment) = self.engine.poll_restart() {
+            self.links.board.restart(assignment);
+        }
         while let Some(assignment) = self.engine.poll_released() {
             self.lanes.remove(&assignment);
             self.links.board.released(assignment);

@@ -11,7 +11,7 @@ pub use layer::LayerArgs;
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 
-use crate::commands::{check, init, read, run};
+use crate::commands::{check, init, ledger, read, run};
 use crate::config::{Config, Loaded, Machine, Problems, Sources};
 
 const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, with exactly-once effect";
@@ -38,6 +38,8 @@ enum Command {
     Read(read::ReadArgs),
     /// Say what would make `run` fail or hurt later, and what mends it; writes nothing
     Check(check::CheckArgs),
+    /// Show which offsets are stored, and mend the ledger that says so
+    Ledger(Box<ledger::LedgerArgs>),
 }
 
 impl Command {
@@ -47,6 +49,7 @@ impl Command {
             Self::Init(args) => &args.layer,
             Self::Read(args) => &args.layer,
             Self::Check(args) => &args.layer,
+            Self::Ledger(args) => args.layer(),
         }
     }
 }
@@ -96,6 +99,7 @@ fn dispatch(command: Option<Command>, loaded: Loaded) -> ExitCode {
         Some(Command::Init(args)) => init::run(&loaded.config, &args),
         Some(Command::Check(args)) => check::run(&loaded, &args),
         Some(Command::Read(args)) => read::run(&loaded.config, &args),
+        Some(Command::Ledger(args)) => ledger::run(&loaded.config, &args),
         None => Ok(ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|failure| {

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod init;
+pub mod ledger;
 mod preflight;
 pub mod read;
 pub mod run;

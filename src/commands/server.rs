@@ -94,6 +94,10 @@ impl Server {
         self.run(doc! { "hello": 1 }).await
     }
 
+    pub(crate) fn database(&self) -> &Database {
+        &self.db
+    }
+
     pub(crate) fn namespace(&self, collection: &str) -> String {
         format!("{}.{collection}", self.db.name())
     }

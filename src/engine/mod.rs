@@ -125,6 +125,7 @@ pub struct Engine {
     commits: VecDeque<(Assignment, i64)>,
     released: VecDeque<Assignment>,
     stopped: VecDeque<(Assignment, String)>,
+    restarts: VecDeque<Assignment>,
     counts: Counts,
 }
 
@@ -152,6 +153,7 @@ impl Engine {
             commits: VecDeque::new(),
             released: VecDeque::new(),
             stopped: VecDeque::new(),
+            restarts: VecDeque::new(),
             counts: Counts::default(),
         }
     }
@@ -274,6 +276,11 @@ impl Engine {
     /// An assignment that was stopped, with the reason.
     pub fn poll_stopped(&mut self) -> Option<(Assignment, String)> {
         self.stopped.pop_front()
+    }
+
+    /// An assignment whose stream was closed to leave records out: to be handed over anew.
+    pub fn poll_restart(&mut self) -> Option<Assignment> {
+        self.restarts.pop_front()
     }
 
     /// An assignment of which nothing is held any more.

@@ -152,6 +152,8 @@ pub struct LedgerAnswer {
     pub reserved: Vec<StreamMark>,
     /// Streams that somebody closed: `upto` is their `to`.
     pub closed: Vec<StreamMark>,
+    /// The same, but on purpose, to leave records out: whoever reads on does so past them, at once.
+    pub skipped: Vec<StreamMark>,
     pub advanced: Vec<StreamMark>,
     /// Assignments whose ledger entry cannot be used any more, with the reason.
     pub broken: Vec<(Assignment, String)>,

@@ -51,6 +51,13 @@ impl Engine {
         }
         for mark in &answer.closed {
             self.close(mark.assignment, mark.stream, mark.upto);
+            let to = mark.upto;
+            let reason = format!("its stream was closed at offset {to} by a writer with another mapping or window");
+            self.stopped.push_back((mark.assignment, reason));
+        }
+        for mark in &answer.skipped {
+            self.close(mark.assignment, mark.stream, mark.upto);
+            self.restarts.push_back(mark.assignment);
         }
         for (assignment, reason) in answer.broken {
             self.stop(assignment, reason);
@@ -70,15 +77,13 @@ impl Engine {
         }
     }
 
-    /// Somebody closed the stream, which a writer under another contract does: what lies past `to` is not ours.
+    /// Somebody closed the stream: what lies past `to` is not ours.
     fn close(&mut self, assignment: crate::record::Assignment, stream: StreamId, to: i64) {
         let Some(held) = self.held.get_mut(&assignment) else { return };
         held.close(stream, to);
         if held.phase == Phase::Live {
             held.phase = Phase::Draining { deadline: Tick(u64::MAX) };
         }
-        let reason = format!("its stream was closed at offset {to} by a writer with another mapping or window");
-        self.stopped.push_back((assignment, reason));
         for slot in self.chains.of(assignment) {
             let Some(chain) = self.chains.get_mut(slot) else { continue };
             if chain.key.stream != stream {

@@ -184,3 +184,14 @@ fn a_closed_stream_writes_up_to_its_end_and_stops() {
     assert_eq!(bench.committed(), Some(1));
     assert!(bench.engine.poll_stopped().is_some_and(|(_, reason)| reason.contains("closed at offset 1")));
 }
+
+#[test]
+fn a_stream_closed_by_a_skip_is_to_be_handed_over_anew() {
+    let mut bench = Bench::new();
+    bench.read(2);
+    let ask = bench.engine.poll_ledger(bench.now).expect("two records to reserve");
+    let skipped = ask.reserve.into_iter().map(|mark| StreamMark { upto: 1, ..mark }).collect();
+    bench.engine.handle(bench.now, Input::Ledger(LedgerAnswer { skipped, ..LedgerAnswer::default() }));
+    assert_eq!(bench.applied(), (Write::Insert { n: 0, open: true }, 1));
+    assert_eq!((bench.engine.poll_restart(), bench.engine.poll_stopped()), (Some(A), None));
+}

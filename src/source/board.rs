@@ -22,11 +22,13 @@ pub struct Posts {
     pub released: BTreeSet<Assignment>,
     /// Assignments that cannot go on until somebody mends something, with the reason.
     pub stopped: BTreeMap<Assignment, String>,
+    /// Assignments to be handed over anew at once: records were left out on purpose.
+    pub restarts: BTreeSet<Assignment>,
 }
 
 impl Posts {
     pub fn is_empty(&self) -> bool {
-        self.commits.is_empty() && self.released.is_empty() && self.stopped.is_empty()
+        self.commits.is_empty() && self.released.is_empty() && self.stopped.is_empty() && self.restarts.is_empty()
     }
 }
 
@@ -53,6 +55,11 @@ impl Board {
     pub fn stopped(&self, assignment: Assignment, reason: impl Into<String>) {
         self.lock().stopped.insert(assignment, reason.into());
         self.posted.notify_one();
+    }
+
+    /// Posts that `assignment` is to be handed over anew.
+    pub fn restart(&self, assignment: Assignment) {
+        self.lock().restarts.insert(assignment);
     }
 
     /// Takes what is posted.

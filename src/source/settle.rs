@@ -23,10 +23,15 @@ const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 impl Poller<'_> {
     pub(super) fn take_posts(&mut self, posts: Posts) -> Result<(), SourceError> {
+        let restarts = self.table.rows_of(&posts.restarts);
         let stops = self.table.post(posts);
-        if !stops.is_empty() {
+        if !stops.is_empty() || !restarts.is_empty() {
             // What is durable of them is known only as long as they are held.
             self.commit(self.wiring.clock.now());
+        }
+        for row in restarts {
+            // Asked for again at the next look, not here: this may be a shard's last drain.
+            self.halt(row, "records were skipped on purpose", 0)?;
         }
         self.halt_unmended(stops)
     }

@@ -142,6 +142,18 @@ async fn a_ledger_without_its_header_is_refused() {
 }
 
 #[tokio::test]
+async fn a_ledger_that_is_dropped_while_it_is_open_is_not_begun_anew() {
+    let db = database().await;
+    let ledger = open(&db).await.expect("opened");
+    assign(&ledger, &ask(None), &contract("v")).await;
+    db.collection::<Document>("readings_ledger").drop().await.expect("dropped");
+    let refused = refusal(ledger.assign(&ask(None), Assignment(2), &contract("v")).await);
+    assert!(matches!(refused, Refusal::Lost { .. }), "{refused}");
+    assert!(refused.to_string().contains("`sakia ledger rebuild`"), "{refused}");
+    assert!(entries(&db).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_partition_goes_on_where_its_marks_are() {
     let db = database().await;
     let ledger = open(&db).await.expect("opened");

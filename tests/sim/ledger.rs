@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use sakia::engine::plan::Span;
 use sakia::record::{StreamId, Window};
+use sakia::sink::ledger::coverage::rebuild::{self, Found, Known, Older};
 
 pub(crate) const OPEN: i64 = i64::MAX;
 
@@ -43,6 +44,21 @@ impl Ledger {
             at = stream.to;
         }
         spans
+    }
+
+    /// Made again by what `sakia ledger rebuild` does, from what the store holds.
+    pub(crate) fn rebuild(rng: &mut Rng, found: &[Found], committed: Option<i64>, high: i64) -> Self {
+        let known = Known { low: 0, high, committed, contract: "0", older: Some(Older::Reread) };
+        let rebuilt = rebuild::plan(found, &known, || StreamId(rng.i64(0..))).expect("streams do not overlap");
+        let stream = |s: &sakia::sink::ledger::entry::Stream| Stream {
+            id: s.id,
+            from: s.from,
+            to: s.to.unwrap_or(OPEN),
+            next: s.next,
+            reserved: s.reserved,
+            contract: 0,
+        };
+        Self { streams: rebuilt.streams.iter().map(stream).collect() }
     }
 
     fn close_other_contract(&mut self, contract: u32) {

@@ -1,7 +1,7 @@
 //! The production engine in a single-threaded world: one seed decides every delay, crash, repeat and refusal.
 //!
 //! The world has one partition, a store with compare-and-append semantics, a ledger, and nodes that crash, lose
-//! replies, come back as zombies, are put back, or run under another contract. At the end every reading of the log is
+//! replies, come back as zombies, are put back, or run under another contract; the ledger may be lost and rebuilt. At the end every reading of the log is
 //! exactly once in a bucket or a dead letter.
 
 mod ledger;
@@ -13,14 +13,15 @@ mod world;
 
 use world::World;
 
-/// One run of one seed; panics with the seed if the oracle objects.
-fn check(seed: u64) {
+/// One run of one seed; panics with the seed if the oracle objects. How often the ledger was rebuilt in it.
+fn check(seed: u64) -> u32 {
     let mut world = World::new(seed);
     world.run_with_faults();
     world.settle();
     if let Err(problems) = oracle::judge(&world) {
         panic!("seed {seed}: {problems}");
     }
+    world.n_rebuilt
 }
 
 fn seeds() -> std::ops::Range<u64> {
@@ -34,9 +35,9 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn nothing_lost_nothing_twice() {
-    for seed in seeds() {
-        check(seed);
-    }
+    let seeds = seeds();
+    let n_rebuilt: u32 = seeds.clone().map(check).sum();
+    assert!(n_rebuilt > 0 || seeds.count() < 100, "no run lost its ledger");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sakia::engine::plan::{ChainKey, Delta, Outcome, Tail, Write};
 use sakia::record::{Position, StreamId};
+use sakia::sink::ledger::coverage::rebuild::Found;
 
 use crate::log::Log;
 
@@ -119,6 +120,20 @@ impl Store {
             open: bucket.open,
             meta: bucket.meta.clone(),
         })
+    }
+
+    /// First and last offset of each stream that anything is stored of.
+    pub(crate) fn streams(&self) -> Vec<Found> {
+        let mut found: BTreeMap<StreamId, Found> = BTreeMap::new();
+        let buckets = self.buckets.iter();
+        let stored =
+            buckets.flat_map(|((chain, _), bucket)| bucket.positions.iter().map(|pos| (StreamId(chain.2), *pos)));
+        for (stream, pos) in stored.chain(self.dead.iter().copied()) {
+            let offset = pos.offset();
+            let of = found.entry(stream).or_insert(Found { stream, first: offset, last: offset });
+            (of.first, of.last) = (of.first.min(offset), of.last.max(offset));
+        }
+        found.into_values().collect()
     }
 
     pub(crate) fn lose_one(&mut self) {

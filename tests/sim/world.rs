@@ -31,9 +31,12 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     net: Vec<Message>,
     group: Option<i64>,
+    /// The group was moved by hand at some time, so that its commit proves nothing.
+    group_moved: bool,
     contract: u32,
     pub(crate) max_cap: u32,
     pub(crate) complaints: Vec<String>,
+    pub(crate) n_rebuilt: u32,
     trace: u64,
 }
 
@@ -50,12 +53,15 @@ impl World {
             nodes: Vec::new(),
             net: Vec::new(),
             group: None,
+            group_moved: false,
             contract: 0,
             max_cap: 7,
             complaints: Vec::new(),
+            n_rebuilt: 0,
             trace: 0,
         };
         let start = if world.rng.u8(0..5) == 0 { world.rng.i64(0..world.log.end()) } else { 0 };
+        world.group_moved = start > 0;
         world.start_node(start);
         world
     }
@@ -79,6 +85,7 @@ impl World {
                 3 => self.repeat_message(),
                 4 if self.rng.u8(0..6) == 0 => self.change_contract(),
                 5 => self.revoke(),
+                6 if self.contract == 0 && self.rng.u8(0..6) == 0 => self.lose_ledger(),
                 _ => self.step(true),
             }
         }
@@ -237,11 +244,13 @@ impl World {
     }
 
     fn restart(&mut self) {
-        let start = match self.rng.u8(0..4) {
+        let by_hand = self.rng.u8(0..4);
+        let start = match by_hand {
             0 => 0,
             1 => self.rng.i64(0..=self.log.end()),
             _ => self.group.unwrap_or(0),
         };
+        self.group_moved |= by_hand < 2;
         self.start_node(start);
     }
 
@@ -265,6 +274,18 @@ impl World {
             // Some are only paused, and go on under the old contract later.
             node.alive &= self.rng.u8(0..4) == 0;
         }
+        self.restart();
+    }
+
+    /// The ledger is lost and made again from the store, after every member was stopped and nothing is under way.
+    fn lose_ledger(&mut self) {
+        for node in &mut self.nodes {
+            node.alive = false;
+        }
+        self.net.clear();
+        let committed = self.group.filter(|_| !self.group_moved);
+        self.ledger = Ledger::rebuild(&mut self.rng, &self.store.streams(), committed, self.log.end());
+        self.n_rebuilt += 1;
         self.restart();
     }
 

@@ -154,7 +154,7 @@ fn refusals(config: &Config, survey: &Survey, names: &Names) -> Vec<String> {
         Some(found) => refusals.extend(wrong_header(names, found, &header(config))),
         None if survey.has_readings => refusals.push(format!(
             "{} holds documents but {} has no header: with an empty ledger everything would be stored once more; choose \
-             an empty collection, or restore the ledger",
+             an empty collection, restore the ledger, or run `sakia ledger rebuild`",
             names.readings, names.ledger
         )),
         None => {}

@@ -6,7 +6,7 @@ use mongodb::bson::{Bson, doc};
 
 use super::command::CommandError;
 use super::coverage::{self, Ask, Edit, Recreated, SpanPlan, Warning};
-use super::document::{contract_id, edit_update, entry_id, parse_entry, parse_origin, topic_range};
+use super::document::{contract_id, contract_update, edit_update, entry_id, parse_entry, parse_origin, topic_range};
 use super::entry::Entry;
 use super::error::{AssignError, Refusal};
 use super::store::{Ledger, pause};
@@ -30,8 +30,8 @@ pub struct Claim {
 }
 
 /// An entry as the majority has it.
-struct Found {
-    entry: Entry,
+pub(super) struct Found {
+    pub(super) entry: Entry,
     /// As stored: comparing with it also notices what `next` and `reserved` have become, which no version tells.
     streams: Bson,
 }
@@ -71,9 +71,10 @@ impl Ledger {
         assignment: Assignment,
         contract: &Contract,
     ) -> Result<Option<Claim>, AssignError> {
-        let origin = self.origin(ask).await?;
+        let origin = self.origin(&ask.topic, ask.partition).await?;
         let found = self.find_entry(&origin).await?;
         if found.is_none() {
+            self.refuse_lost(&origin).await?;
             self.refuse_recreated_beside(ask, &origin).await?;
         }
         let fingerprint = contract.fingerprint();
@@ -103,28 +104,33 @@ impl Ledger {
     }
 
     /// The topic's newest incarnation rules, also for a partition that has no entry yet.
-    async fn origin(&self, ask: &PartitionAsk) -> Result<Origin, AssignError> {
-        let range = doc! { "_id": topic_range(&self.cluster, &ask.topic) };
+    pub(super) async fn origin(&self, topic: &str, partition: i32) -> Result<Origin, AssignError> {
+        let range = doc! { "_id": topic_range(&self.cluster, topic) };
         let newest = self.commands.find(&self.name, range, doc! { "_id": 1 }, -1, 1).await?.pop();
-        let mut origin = Origin {
-            cluster: self.cluster.clone(),
-            topic: ask.topic.clone(),
-            incarnation: 0,
-            partition: ask.partition,
-        };
+        let mut origin = Origin { cluster: self.cluster.clone(), topic: topic.to_owned(), incarnation: 0, partition };
         if let Some(id) = newest.as_ref().and_then(|newest| newest.get_document("_id").ok()) {
             origin.incarnation = parse_origin(id).map_err(|reason| self.malformed(&origin, reason))?.incarnation;
         }
         Ok(origin)
     }
 
-    async fn find_entry(&self, origin: &Origin) -> Result<Option<Found>, AssignError> {
+    pub(super) async fn find_entry(&self, origin: &Origin) -> Result<Option<Found>, AssignError> {
         let Some(document) = self.commands.find_one(&self.name, doc! { "_id": entry_id(origin) }).await? else {
             return Ok(None);
         };
         let entry = parse_entry(&document).map_err(|reason| self.malformed(origin, reason))?;
         let streams = document.get("streams").cloned().unwrap_or_default();
         Ok(Some(Found { entry, streams }))
+    }
+
+    /// A ledger that was dropped under a running member must not be begun anew: all that its buckets hold past the
+    /// group's commit would be stored again.
+    async fn refuse_lost(&self, origin: &Origin) -> Result<(), AssignError> {
+        if self.commands.find_one(&self.name, doc! { "_id": "header" }).await?.is_some() {
+            return Ok(());
+        }
+        let Origin { topic, partition, .. } = origin.clone();
+        Err(Refusal::Lost { topic, partition, ledger: self.name.clone() }.into())
     }
 
     /// A recreated topic may have more partitions than before: those have no entry that could object.
@@ -190,19 +196,22 @@ impl Ledger {
 
     /// The text first: a stream whose contract nobody can read could never be finished. Once a process is enough, and
     /// keeps the time short between the read of an entry and its comparison.
-    async fn store_contract(&self, contract: &Contract, fingerprint: &str) -> Result<(), CommandError> {
+    pub(super) async fn store_contract(&self, contract: &Contract, fingerprint: &str) -> Result<(), CommandError> {
         if self.contracts.lock().unwrap_or_else(PoisonError::into_inner).contains(fingerprint) {
             return Ok(());
         }
-        let document = doc! { "_id": contract_id(fingerprint), "text": contract.text() };
-        self.commands.insert(&self.name, document).await?;
+        let statement = doc! {
+            "q": { "_id": contract_id(fingerprint) }, "u": contract_update(&contract.text()), "upsert": true,
+        };
+        // A duplicate: another writer was first, and the text is a function of the fingerprint.
+        self.commands.update(&self.name, vec![statement]).await?;
         self.contracts.lock().unwrap_or_else(PoisonError::into_inner).insert(fingerprint.to_owned());
         Ok(())
     }
 
     /// Puts `edit` in force if nothing has changed since `found` was read. Also makes the entry: version 0 matches none,
     /// so a second maker meets the first one's `_id`.
-    async fn swap(&self, origin: &Origin, found: Option<&Found>, edit: &Edit) -> Result<bool, CommandError> {
+    pub(super) async fn swap(&self, origin: &Origin, found: Option<&Found>, edit: &Edit) -> Result<bool, CommandError> {
         let version = found.map_or(0, |found| found.entry.version);
         let mut filter = doc! { "_id": entry_id(origin), "version": version };
         if let Some(found) = found {

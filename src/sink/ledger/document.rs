@@ -1,5 +1,7 @@
 //! The stored form of the ledger: a header, contracts by fingerprint, and one entry a partition.
 
+use std::ops::Range;
+
 use mongodb::bson::{Bson, Document, doc};
 
 use super::coverage::Edit;
@@ -45,6 +47,11 @@ pub(crate) fn entries_range() -> Document {
     doc! { "$gte": { "cluster": "" }, "$lt": { "contract": "" } }
 }
 
+/// Range of all contracts.
+pub(super) fn contracts_range() -> Document {
+    doc! { "$gte": { "contract": "" }, "$lt": { "contract": Bson::MaxKey } }
+}
+
 pub(super) fn contract_id(fingerprint: &str) -> Document {
     doc! { "contract": fingerprint }
 }
@@ -66,16 +73,13 @@ pub(crate) fn parse_origin(id: &Document) -> Result<Origin, String> {
 /// Reads an entry, and refuses one that could have a range written by two streams.
 pub(crate) fn parse_entry(document: &Document) -> Result<Entry, String> {
     let streams = array(document, "streams")?.iter().map(parse_stream).collect::<Result<_, _>>()?;
-    let lost = match document.get("lost") {
-        None => Vec::new(),
-        Some(_) => array(document, "lost")?.iter().map(parse_lost).collect::<Result<_, _>>()?,
-    };
     let topic_id = match document.get("topic_id") {
         None | Some(Bson::Null) => None,
         Some(Bson::String(id)) => Some(id.clone()),
         Some(_) => return Err("`topic_id` is not a string".to_owned()),
     };
-    let entry = Entry { version: whole(document, "version")?, topic_id, streams, lost };
+    let (lost, skipped) = (parse_ranges(document, "lost")?, parse_ranges(document, "skipped")?);
+    let entry = Entry { version: whole(document, "version")?, topic_id, streams, lost, skipped };
     entry.check()?;
     Ok(entry)
 }
@@ -96,9 +100,15 @@ fn parse_stream(stream: &Bson) -> Result<Stream, String> {
     })
 }
 
-fn parse_lost(lost: &Bson) -> Result<std::ops::Range<i64>, String> {
-    let lost = lost.as_document().ok_or("an element of `lost` is not a document")?;
-    Ok(whole(lost, "from")?..whole(lost, "to")?)
+fn parse_ranges(document: &Document, name: &str) -> Result<Vec<Range<i64>>, String> {
+    if !document.contains_key(name) {
+        return Ok(Vec::new());
+    }
+    let parse = |range: &Bson| {
+        let range = range.as_document().ok_or_else(|| format!("an element of `{name}` is not a document"))?;
+        Ok(whole(range, "from")?..whole(range, "to")?)
+    };
+    array(document, name)?.iter().map(parse).collect()
 }
 
 /// An integer; a shell may have made it a shorter one. A double is refused, for offsets do not survive it.
@@ -119,16 +129,28 @@ fn stream_document(stream: &Stream) -> Bson {
     doc! { "s": id.0, "from": from, "to": to, "next": next, "reserved": reserved, "contract": &**contract }.into()
 }
 
-/// The update that puts `edit` in force. A pipeline, so that the server's clock dates what was lost.
+/// The update that puts `edit` in force. A pipeline, so that the server's clock dates what was lost or skipped.
 pub(super) fn edit_update(version: i64, edit: &Edit) -> Vec<Document> {
     let streams: Vec<_> = edit.streams.iter().map(stream_document).collect();
-    let lost: Vec<_> =
-        edit.lost.iter().map(|lost| doc! { "from": lost.start, "to": lost.end, "at": "$$NOW" }).collect();
+    let added = |name: &str, ranges: &[Range<i64>]| {
+        let dated: Vec<_> =
+            ranges.iter().map(|range| doc! { "from": range.start, "to": range.end, "at": "$$NOW" }).collect();
+        doc! { "$concatArrays": [{ "$ifNull": [format!("${name}"), []] }, dated] }
+    };
     vec![doc! { "$set": {
         "version": version,
         "topic_id": { "$literal": edit.topic_id.as_deref() },
         "streams": { "$literal": streams },
-        "lost": { "$concatArrays": [{ "$ifNull": ["$lost", []] }, lost] },
+        "lost": added("lost", &edit.lost),
+        "skipped": added("skipped", &edit.skipped),
+    } }]
+}
+
+/// The update that keeps a contract's text, and the server's time of the first writer that did.
+pub(super) fn contract_update(text: &str) -> Vec<Document> {
+    vec![doc! { "$set": {
+        "text": { "$ifNull": ["$text", { "$literal": text }] },
+        "first_seen": { "$ifNull": ["$first_seen", "$$NOW"] },
     } }]
 }
 
@@ -140,13 +162,19 @@ mod tests {
     fn entries_round_trip() {
         let closed = Stream { next: 5, ..Stream::new(StreamId(1), 0, Some(10), "a") };
         let live = Stream { next: 12, reserved: 20, ..Stream::new(StreamId(i64::MAX), 10, None, "b") };
-        let entry =
-            Entry { version: 4, topic_id: Some("t".into()), streams: vec![closed, live], lost: vec![2..3, 4..9] };
+        let entry = Entry {
+            version: 4,
+            topic_id: Some("t".into()),
+            streams: vec![closed, live],
+            lost: vec![2..3, 4..9],
+            skipped: vec![5..7],
+        };
         let document = doc! {
             "version": 4,
             "topic_id": "t",
             "streams": entry.streams.iter().map(stream_document).collect::<Vec<_>>(),
             "lost": [{ "from": 2_i64, "to": 3_i64 }, { "from": 4, "to": 9 }],
+            "skipped": [{ "from": 5_i64, "to": 7_i64 }],
         };
         assert_eq!(parse_entry(&document), Ok(entry));
     }

@@ -52,6 +52,8 @@ pub struct Entry {
     pub streams: Vec<Stream>,
     /// Offsets that the broker no longer had when they were wanted.
     pub lost: Vec<Range<i64>>,
+    /// Offsets left out on purpose: no gap to be filled, whatever a group has committed.
+    pub skipped: Vec<Range<i64>>,
 }
 
 impl Entry {

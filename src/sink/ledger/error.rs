@@ -86,6 +86,11 @@ pub enum Refusal {
          `sakia ledger rebuild`"
     )]
     Malformed { topic: String, partition: i32, ledger: String, reason: String },
+    #[error(
+        "ledger {ledger} was removed while it was in use, and with it what is stored of {topic}/{partition}: stop all \
+         members, then restore it from a backup, or run `sakia ledger rebuild`"
+    )]
+    Lost { topic: String, partition: i32, ledger: String },
     #[error("MongoDB refuses the ledger's commands, see `sakia check`: {reason}")]
     Denied { reason: String },
 }

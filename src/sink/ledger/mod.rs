@@ -2,12 +2,15 @@
 //!
 //! `entry` is what the ledger keeps, `coverage` decides what a reader has to write, `settled` judges whether marks were
 //! taken; all three are pure. `document` is the stored form, `store` opens the collection, `assign` and `settle` are
-//! its two conversations: one when a partition is handed over, one about every second while it is written.
+//! its two conversations: one when a partition is handed over, one about every second while it is written. `admin` is
+//! what people do to it by `sakia ledger`.
 
 pub mod coverage;
 pub mod entry;
 pub mod settled;
 
+#[cfg(feature = "service")]
+mod admin;
 #[cfg(feature = "service")]
 mod assign;
 #[cfg(feature = "service")]
@@ -21,6 +24,8 @@ mod settle;
 #[cfg(feature = "service")]
 mod store;
 
+#[cfg(feature = "service")]
+pub use admin::{Kept, KeptContract, KeptEntry, Target};
 #[cfg(feature = "service")]
 pub use assign::Claim;
 #[cfg(feature = "service")]

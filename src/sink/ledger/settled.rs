@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entry::Entry;
+use super::entry::{Entry, Stream};
 use crate::engine::plan::{LedgerAnswer, LedgerAsk, StreamMark};
 use crate::record::Origin;
 
@@ -15,7 +15,10 @@ pub fn judge(ask: &LedgerAsk, entries: &Entries) -> Option<LedgerAnswer> {
     for mark in &ask.reserve {
         match find(mark, entries) {
             Err(reason) => broken(&mut answer, mark, reason),
-            Ok(stream) => match stream.to {
+            Ok((stream, entry)) => match stream.to {
+                Some(to) if entry.skipped.iter().any(|hole| hole.start == to) => {
+                    answer.skipped.push(StreamMark { upto: to, ..mark.clone() });
+                }
                 Some(to) => answer.closed.push(StreamMark { upto: to, ..mark.clone() }),
                 None if stream.reserved >= mark.upto => answer.reserved.push(mark.clone()),
                 None => return None,
@@ -25,7 +28,7 @@ pub fn judge(ask: &LedgerAsk, entries: &Entries) -> Option<LedgerAnswer> {
     for mark in &ask.advance {
         match find(mark, entries) {
             Err(reason) => broken(&mut answer, mark, reason),
-            Ok(stream) if stream.next >= mark.upto => answer.advanced.push(mark.clone()),
+            Ok((stream, _)) if stream.next >= mark.upto => answer.advanced.push(mark.clone()),
             Ok(_) => return None,
         }
     }
@@ -41,7 +44,7 @@ pub fn all_broken(ask: &LedgerAsk, reason: &str) -> LedgerAnswer {
     answer
 }
 
-fn find<'a>(mark: &StreamMark, entries: &'a Entries) -> Result<&'a super::entry::Stream, String> {
+fn find<'a>(mark: &StreamMark, entries: &'a Entries) -> Result<(&'a Stream, &'a Entry), String> {
     let Origin { topic, incarnation, partition, .. } = &*mark.origin;
     let place = format!("the ledger's entry of {topic}/{partition} (incarnation {incarnation})");
     match entries.get(&*mark.origin) {
@@ -49,6 +52,7 @@ fn find<'a>(mark: &StreamMark, entries: &'a Entries) -> Result<&'a super::entry:
         Some(Err(reason)) => Err(format!("{place} cannot be used: {reason}")),
         Some(Ok(entry)) => entry
             .stream(mark.stream)
+            .map(|stream| (stream, entry))
             .ok_or_else(|| format!("{place} no longer has stream {}: another writer has taken over", mark.stream.0)),
     }
 }
@@ -63,7 +67,6 @@ fn broken(answer: &mut LedgerAnswer, mark: &StreamMark, reason: String) {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::entry::Stream;
     use super::*;
     use crate::record::{Assignment, StreamId};
 
@@ -93,6 +96,14 @@ mod tests {
     fn reserving_on_a_closed_stream_tells_where_it_ends() {
         let ask = LedgerAsk { reserve: vec![mark(1, 30)], advance: vec![] };
         assert_eq!(judge(&ask, &entries()).expect("settled").closed, vec![mark(1, 10)]);
+    }
+
+    #[test]
+    fn reserving_on_a_stream_that_a_skip_closed_says_so() {
+        let mut entries = entries();
+        entries.get_mut(&origin()).expect("known").as_mut().expect("sound").skipped.push(10..90);
+        let answer = judge(&LedgerAsk { reserve: vec![mark(1, 30)], advance: vec![] }, &entries).expect("settled");
+        assert_eq!((answer.closed, answer.skipped), (vec![], vec![mark(1, 10)]));
     }
 
     #[test]

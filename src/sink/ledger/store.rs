@@ -38,9 +38,17 @@ impl Ledger {
     /// Opens the ledger that belongs to the configured collection; makes its header if both are new.
     pub async fn open(db: Database, config: &Config, cluster: String) -> Result<Self, OpenError> {
         let collection = &config.mongo.collection;
+        let ledger = Self::unopened(db, config, cluster);
+        ledger.check_header(collection, &ledger.own_header(config)).await?;
+        Ok(ledger)
+    }
+
+    /// The ledger as it is, right or wrong: for those who look at it or mend it.
+    pub fn unopened(db: Database, config: &Config, cluster: String) -> Self {
+        let collection = &config.mongo.collection;
         // Keys drawn by the operating system: two processes with one seed would give two streams the same id.
         let entropy = RandomState::new().hash_one(std::process::id());
-        let ledger = Self {
+        Self {
             commands: Commands::new(db, config.mongo.write_timeout_ms),
             name: format!("{collection}_ledger"),
             dead: format!("{collection}_dead"),
@@ -49,10 +57,11 @@ impl Ledger {
             suspects: Mutex::default(),
             contracts: Mutex::default(),
             random: Mutex::new(fastrand::Rng::with_seed(entropy)),
-        };
-        let namespace = format!("{}.{collection}", ledger.commands.database());
-        ledger.check_header(collection, &header(&namespace, &config.fields)).await?;
-        Ok(ledger)
+        }
+    }
+
+    pub(super) fn own_header(&self, config: &Config) -> Document {
+        header(&format!("{}.{}", self.commands.database(), config.mongo.collection), &config.fields)
     }
 
     /// Whatever waits for the ledger stops waiting, for good.
@@ -80,7 +89,7 @@ impl Ledger {
         }
     }
 
-    async fn make_header(&self, own: &Document) -> Result<(), OpenError> {
+    pub(super) async fn make_header(&self, own: &Document) -> Result<(), OpenError> {
         let made = self.commands.insert(&self.name, own.clone()).await.map_err(|e| OpenError::of(&self.name, e))?;
         if !made.duplicate {
             return Ok(());
@@ -92,12 +101,12 @@ impl Ledger {
         self.compare_header(&found, own)
     }
 
-    async fn find_header(&self) -> Result<Option<Document>, OpenError> {
+    pub(super) async fn find_header(&self) -> Result<Option<Document>, OpenError> {
         let found = self.commands.find_one(&self.name, doc! { "_id": "header" }).await;
         found.map_err(|error| OpenError::of(&self.name, error))
     }
 
-    fn compare_header(&self, found: &Document, own: &Document) -> Result<(), OpenError> {
+    pub(super) fn compare_header(&self, found: &Document, own: &Document) -> Result<(), OpenError> {
         let ledger = self.name.clone();
         let text = |value: Option<&Bson>| value.map_or_else(|| "missing".to_owned(), ToString::to_string);
         if found.get("schema").and_then(Bson::as_i32) != Some(HEADER_SCHEMA) {
@@ -124,7 +133,7 @@ impl Ledger {
         Ok(!found.map_err(|error| OpenError::of(&self.name, error))?.is_empty())
     }
 
-    pub(super) fn random_id(&self) -> StreamId {
+    pub fn random_id(&self) -> StreamId {
         StreamId(self.random.lock().unwrap_or_else(PoisonError::into_inner).i64(1..))
     }
 

@@ -1,5 +1,6 @@
 //! The partitions that this member holds: who has them, how far they are read, durable and committed. Pure.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::plan::Span;
@@ -127,10 +128,16 @@ impl Table {
         self.rows.iter().filter_map(Held::live)
     }
 
+    /// Rows that are live under one of `assignments`.
+    pub(super) fn rows_of(&self, assignments: &BTreeSet<Assignment>) -> Vec<usize> {
+        let is_one = |held: &Held| held.live().is_some_and(|live| assignments.contains(&live.place.assignment));
+        (0..self.rows.len()).filter(|&row| is_one(&self.rows[row])).collect()
+    }
+
     /// Takes in what shards posted and returns the rows they stopped. Posts for an assignment that is not held any more
     /// change nothing: its partition may have a new owner, whose commit a late one would move back.
     pub(super) fn post(&mut self, posts: Posts) -> Vec<(usize, String)> {
-        let Posts { commits, released, mut stopped } = posts;
+        let Posts { commits, released, mut stopped, restarts: _ } = posts;
         let mut stops = Vec::new();
         for (i, row) in self.rows.iter_mut().enumerate() {
             let Some(live) = row.live_mut() else { continue };

@@ -21,6 +21,8 @@ mod faults;
 mod first_mistakes;
 /// Kills at random times and at named crash points, each followed by a proof that nothing is lost or doubled.
 mod kills;
+/// `sakia ledger`: looked at, skipped, begun anew, made again after a loss.
+mod ledger_command;
 /// How far the partitions of a world are: by the ledger, and by the group.
 mod marks;
 /// Members that join and leave a group under load.

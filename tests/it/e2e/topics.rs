@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
@@ -18,6 +19,14 @@ pub(super) fn create_topic(name: &str, n_partitions: i32) {
     for result in created {
         result.unwrap();
     }
+}
+
+/// How many partitions a topic has, as far as the broker has heard: of a topic created anew it may tell the old one's for
+/// a while.
+pub(super) fn n_partitions(topic: &str) -> usize {
+    let asking: BaseConsumer = client().create().unwrap();
+    let metadata = asking.fetch_metadata(Some(topic), LIMIT).unwrap();
+    metadata.topics().iter().map(|found| found.partitions().len()).sum()
 }
 
 /// As `World::send`, to another topic.

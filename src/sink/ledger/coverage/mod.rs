@@ -41,6 +41,8 @@ pub struct Edit {
     pub streams: Vec<Stream>,
     /// To be added to what the entry notes already.
     pub lost: Vec<Range<i64>>,
+    /// To be added likewise.
+    pub skipped: Vec<Range<i64>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,8 +125,8 @@ pub fn decide(
 
     // A commit past `next` cannot have come from this protocol: it counts as lost.
     let start = ask.committed.filter(|&committed| committed <= live_next);
-    fill_gaps(&mut streams, start.unwrap_or(live_next), ask.contract, &mut random);
-    let wanted = wanted(&streams, start);
+    fill_gaps(&mut streams, start.unwrap_or(live_next), &before.skipped, ask.contract, &mut random);
+    let wanted = wanted(&streams, start, &before.skipped);
     let lost = give_up_deleted(&mut streams, &wanted, ask.low);
     warnings.extend(lost.iter().cloned().map(Warning::Lost));
 
@@ -135,7 +137,7 @@ pub fn decide(
     }
     let topic_id = before.topic_id.clone().or_else(|| ask.topic_id.map(str::to_owned));
     let changed = entry.is_none() || streams != before.streams || topic_id != before.topic_id || !lost.is_empty();
-    Ok(Decision { edit: changed.then_some(Edit { topic_id, streams, lost }), spans, warnings })
+    Ok(Decision { edit: changed.then_some(Edit { topic_id, streams, lost, skipped: Vec::new() }), spans, warnings })
 }
 
 /// Offsets start again in a recreated topic, and all new records would count as stored already.
@@ -201,27 +203,54 @@ fn open_live(
     from
 }
 
-/// Gives every range at or past `start` that nobody owns to a new stream.
-fn fill_gaps(streams: &mut Vec<Stream>, start: i64, contract: &str, random: &mut impl FnMut() -> StreamId) {
+/// Gives every range at or past `start` that nobody owns to a new stream, but for what was skipped on purpose.
+fn fill_gaps(
+    streams: &mut Vec<Stream>,
+    start: i64,
+    skipped: &[Range<i64>],
+    contract: &str,
+    random: &mut impl FnMut() -> StreamId,
+) {
     let mut at = start;
-    let mut i = 0;
-    while i < streams.len() {
-        if at < streams[i].from {
-            let id = fresh_id(streams, random);
-            streams.insert(i, Stream::new(id, at, Some(streams[i].from), contract));
+    let mut gaps = Vec::new();
+    for stream in &*streams {
+        if at < stream.from {
+            gaps.extend(without(at..stream.from, skipped));
         }
-        at = at.max(streams[i].to.unwrap_or(i64::MAX));
-        i += 1;
+        at = at.max(stream.to.unwrap_or(i64::MAX));
+    }
+    for gap in gaps {
+        let id = fresh_id(streams, random);
+        let place = streams.partition_point(|stream| stream.from < gap.start);
+        streams.insert(place, Stream::new(id, gap.start, Some(gap.end), contract));
     }
 }
 
+/// What of `range` lies in none of `holes`.
+fn without(range: Range<i64>, holes: &[Range<i64>]) -> Vec<Range<i64>> {
+    let mut holes: Vec<_> = holes.iter().filter(|hole| !hole.is_empty()).collect();
+    holes.sort_by_key(|hole| hole.start);
+    let (mut at, mut left) = (range.start, Vec::new());
+    for hole in holes {
+        if at < hole.start.min(range.end) {
+            left.push(at..hole.start.min(range.end));
+        }
+        at = at.max(hole.end);
+    }
+    if at < range.end {
+        left.push(at..range.end);
+    }
+    left
+}
+
 /// Indices of the unfinished streams that this reader fills: those past `start`, or all where no commit says more.
-fn wanted(streams: &[Stream], start: Option<i64>) -> Vec<usize> {
+fn wanted(streams: &[Stream], start: Option<i64>, skipped: &[Range<i64>]) -> Vec<usize> {
     let is_wanted = |i: usize| {
         let stream = &streams[i];
-        // What a change of contract left over stays wanted even if somebody moved the commit just past it.
+        // What a change of contract or a skip left over stays wanted even if somebody moved the commit just past it.
         let is_rest =
-            streams.get(i + 1).is_some_and(|right| stream.to == Some(right.from) && stream.contract != right.contract);
+            streams.get(i + 1).is_some_and(|right| stream.to == Some(right.from) && stream.contract != right.contract)
+                || skipped.iter().any(|hole| stream.to == Some(hole.start));
         stream.is_unfinished() && (is_rest || start.is_none_or(|start| stream.reaches_past(start)))
     };
     (0..streams.len()).filter(|&i| is_wanted(i)).collect()
@@ -262,6 +291,10 @@ fn fresh_id(streams: &[Stream], random: &mut impl FnMut() -> StreamId) -> Stream
         }
     }
 }
+
+pub mod incarnation;
+pub mod rebuild;
+pub mod skip;
 
 #[cfg(test)]
 mod model;

@@ -1,5 +1,5 @@
 //! Random histories of one partition against a naive account of every single offset: writers that come, go, and go on
-//! unknowing after another one has taken over; groups moved by hand; contracts changed; records deleted by the broker.
+//! unknowing after another one has taken over; groups moved by hand; contracts changed; records deleted by the broker, or skipped on purpose.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,7 @@ enum Op {
     Work { writer: usize, n_records: i64, advance: bool },
     Append(i64),
     Delete(i64),
+    Skip(i64),
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +43,7 @@ struct World {
     /// The stream that each offset was sent under.
     sent: BTreeMap<i64, StreamId>,
     lost: BTreeSet<i64>,
+    skipped: BTreeSet<i64>,
     last_id: i64,
 }
 
@@ -72,6 +74,23 @@ impl World {
             Op::Work { .. } => {}
             Op::Append(n) => self.high += n,
             Op::Delete(n) => self.low = (self.low + n).min(self.high),
+            Op::Skip(to) => self.skip(to),
+        }
+    }
+
+    fn skip(&mut self, to: i64) {
+        let ask = Ask { topic_id: None, committed: None, low: self.low, high: self.high, contract: "a" };
+        let last_id = &mut self.last_id;
+        let skip = skip::plan(self.entry.as_ref(), &ask, to, || {
+            *last_id += 1;
+            StreamId(*last_id)
+        });
+        if let Ok(skip) = skip {
+            let entry = self.entry.get_or_insert_default();
+            entry.streams = skip.edit.streams;
+            self.skipped.extend(skip.edit.skipped.iter().cloned().flatten());
+            entry.skipped.extend(skip.edit.skipped);
+            assert_eq!(entry.check(), Ok(()));
         }
     }
 
@@ -121,7 +140,8 @@ impl World {
         for o in 0..self.high {
             let due = commit.map_or_else(|| owned(o), |commit| o >= commit);
             let planned = spans.iter().any(|span| o >= span.from && span.to.is_none_or(|to| o < to));
-            assert!(!due || planned || self.sent.contains_key(&o) || self.lost.contains(&o), "left out: {o}");
+            let settled = self.sent.contains_key(&o) || self.lost.contains(&o) || self.skipped.contains(&o);
+            assert!(!due || planned || settled, "left out: {o}");
         }
     }
 
@@ -152,6 +172,7 @@ impl World {
                 }
             }
         }
+        assert!(!self.skipped.contains(at), "offset {at} was sent though it is skipped");
         let before = self.sent.insert(*at, span.stream);
         assert!(before.is_none_or(|before| before == span.stream), "offset {at} was sent under two streams");
         *at += 1;
@@ -183,7 +204,8 @@ impl World {
             self.advance(newest);
         }
         let first = self.first.expect("just started");
-        let missing = (first..self.high).find(|o| !self.sent.contains_key(o) && !self.lost.contains(o));
+        let is_missing = |o: &i64| !self.sent.contains_key(o) && !self.lost.contains(o) && !self.skipped.contains(o);
+        let missing = (first..self.high).find(is_missing);
         assert_eq!(missing, None, "{:?}", self.entry);
     }
 }
@@ -197,6 +219,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
             .prop_map(|(writer, n_records, advance)| Op::Work { writer, n_records, advance }),
         3 => (1..9_i64).prop_map(Op::Append),
         1 => (1..6_i64).prop_map(Op::Delete),
+        1 => (0..60_i64).prop_map(Op::Skip),
     ];
     proptest::collection::vec(op, 1..50)
 }

@@ -77,6 +77,28 @@ fn commit_past_next_is_not_obeyed() {
 }
 
 #[test]
+fn what_was_skipped_stays_a_hole_and_its_rest_is_finished() {
+    // The rest is 50..60, the hole 60..200; the group's commit lies before, within and past the hole.
+    let entry = Entry {
+        version: 1,
+        streams: vec![stream(1, 0, Some(60), 50, "a"), stream(2, 200, None, 200, "a")],
+        skipped: vec![60..200],
+        ..Entry::default()
+    };
+    for committed in [None, Some(0), Some(50), Some(100), Some(200), Some(900)] {
+        let decision = decide(Some(&entry), &ask(committed), ids()).expect("not recreated");
+        let spans: Vec<_> = decision.spans.iter().map(|s| (s.stream.0, s.from, s.to)).collect();
+        assert_eq!((spans, decision.edit), (vec![(1, 50, Some(60)), (2, 200, None)], None), "{committed:?}");
+    }
+    // What nobody owned before is a gap still.
+    let early = Entry { skipped: vec![10..20, 60..200], streams: entry.streams.clone(), ..entry };
+    let early = Entry { streams: vec![stream(1, 30, Some(60), 60, "a"), early.streams[1].clone()], ..early };
+    let decision = decide(Some(&early), &ask(Some(0)), ids()).expect("not recreated");
+    let spans: Vec<_> = decision.spans.iter().map(|s| (s.from, s.to)).collect();
+    assert_eq!(spans, [(0, Some(10)), (20, Some(30)), (200, None)]);
+}
+
+#[test]
 fn another_contract_closes_the_live_stream_at_what_is_reserved() {
     let live = Stream { reserved: 80, ..stream(1, 0, None, 50, "old") };
     let decision = check(std::slice::from_ref(&live), &ask(Some(50)), &[(1, 50, Some(80)), (100, 80, None)]);

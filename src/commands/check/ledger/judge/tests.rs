@@ -39,7 +39,7 @@ fn origin(cluster: &str, topic: &str, partition: i32) -> Origin {
 
 fn entry(next: i64, contract: &str, topic_id: &str) -> Entry {
     let stream = Stream { next, reserved: next, ..Stream::new(StreamId(7), 0, None, contract) };
-    Entry { version: 1, topic_id: Some(topic_id.into()), streams: vec![stream], lost: Vec::new() }
+    Entry { version: 1, topic_id: Some(topic_id.into()), streams: vec![stream], ..Entry::default() }
 }
 
 fn facts(entry: Entry) -> Facts {

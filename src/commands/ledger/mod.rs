@@ -1,0 +1,141 @@
+//! `sakia ledger`: shows which offsets of which partition are stored, and the few changes that people may make to that:
+//! `skip`, `incarnation`, `rebuild`. Each of these shows what it will do, and asks.
+//!
+//! What to do is decided by pure functions beside the coverage rule (`sink/ledger/coverage`); here it is asked, shown,
+//! confirmed and sent.
+
+mod broker;
+mod confirm;
+mod contract;
+mod incarnation;
+mod rebuild;
+mod show;
+mod skip;
+mod survey;
+mod timeline;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use tokio::runtime::Runtime;
+
+use crate::cli::LayerArgs;
+use crate::code::{Code, Failure};
+use crate::commands::server::Server;
+use crate::config::{Config, redact_uri};
+use crate::sink::ledger::{AssignError, Ledger, OpenError};
+
+const EXAMPLES: &str = "\
+Examples:
+  sakia ledger                                   what is stored of every partition
+  sakia ledger --topic readings --json           the same of one topic, for programs
+  sakia ledger contract 0f3a                     the text of a contract, by the start of its fingerprint
+  sakia ledger skip readings/3 --to latest       leave out what is not read yet
+  sakia ledger incarnation readings              the topic was deleted and created again
+  sakia ledger rebuild --dry-run                 the ledger was lost: what the buckets tell of it";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub struct LedgerArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    show: show::ShowArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show streams, coverage, holes and reservations; what `sakia ledger` alone does
+    Show(show::ShowArgs),
+    /// Print the contract that a stream is written under
+    Contract(contract::ContractArgs),
+    /// Leave records out: go on at a later offset, and keep the hole visible
+    Skip(skip::SkipArgs),
+    /// Accept that a topic was deleted and created again
+    Incarnation(incarnation::IncarnationArgs),
+    /// Make a lost ledger again from the buckets and dead letters
+    Rebuild(rebuild::RebuildArgs),
+}
+
+impl LedgerArgs {
+    pub(crate) fn layer(&self) -> &LayerArgs {
+        match &self.action {
+            None => &self.show.layer,
+            Some(Action::Show(args)) => &args.layer,
+            Some(Action::Contract(args)) => &args.layer,
+            Some(Action::Skip(args)) => &args.layer,
+            Some(Action::Incarnation(args)) => &args.layer,
+            Some(Action::Rebuild(args)) => &args.layer,
+        }
+    }
+}
+
+pub fn run(config: &Config, args: &LedgerArgs) -> Result<ExitCode, Failure> {
+    let session = Session::start(config)?;
+    match &args.action {
+        None => show::run(&session, &args.show),
+        Some(Action::Show(args)) => show::run(&session, args),
+        Some(Action::Contract(args)) => contract::run(&session, args),
+        Some(Action::Skip(args)) => skip::run(&session, args),
+        Some(Action::Incarnation(args)) => incarnation::run(&session, args),
+        Some(Action::Rebuild(args)) => rebuild::run(&session, args),
+    }
+}
+
+/// What all of them need.
+struct Session<'a> {
+    config: &'a Config,
+    runtime: Runtime,
+    server: Server,
+}
+
+impl<'a> Session<'a> {
+    fn start(config: &'a Config) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| failed(format_args!("cannot start a runtime: {error}")))?;
+        let uri = redact_uri(&config.mongo.uri.0);
+        let server = runtime.block_on(Server::connect(&config.mongo, "ledger"));
+        let server = server.map_err(|error| failed(format_args!("mongo.uri {uri} cannot be used: {error}")))?;
+        // With a short time-out: the ledger's own commands would wait for a wrong address much longer.
+        runtime.block_on(server.hello()).map_err(|error| {
+            let advice = "check that it runs, and the address and login in mongo.uri";
+            Failure::new(Code::MongoUnreachable, format_args!("the server at {uri} cannot be asked: {error}; {advice}"))
+        })?;
+        Ok(Self { config, runtime, server })
+    }
+
+    /// The ledger as seen from a Kafka cluster; to look at it, any will do.
+    fn ledger(&self, cluster: &str) -> Ledger {
+        Ledger::unopened(self.server.database().clone(), self.config, cluster.to_owned())
+    }
+}
+
+fn failed(message: impl std::fmt::Display) -> Failure {
+    Failure::new(Code::Failed, message)
+}
+
+fn refused(message: impl std::fmt::Display) -> Failure {
+    Failure::new(Code::LedgerRefused, message)
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let code = match error {
+            OpenError::Unavailable { .. } => Code::MongoUnreachable,
+            OpenError::Denied { .. } => Code::MongoRefused,
+            _ => Code::LedgerUnusable,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<AssignError> for Failure {
+    fn from(error: AssignError) -> Self {
+        match error {
+            AssignError::Refused(refusal) => Self::new(Code::LedgerUnusable, refusal),
+            AssignError::Unavailable(reason) => {
+                Self::new(Code::LedgerBusy, format_args!("the ledger was not changed: {reason}; run the command again"))
+            }
+        }
+    }
+}
