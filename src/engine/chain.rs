@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::plan::{ChainKey, Tail};
 use super::policy::{FlushPolicy, Pending, Step, bucket_bytes};
 use super::samples::Samples;
+use super::upkeep::Leave;
 use crate::record::{Assignment, Position, Tick};
 
 /// Samples with the same meta.
@@ -54,6 +55,12 @@ pub(super) struct Chain {
     pub(super) alone: bool,
     /// Fences in a row without visible progress.
     pub(super) stuck: u32,
+    /// The open tail is to be sealed although nothing follows it.
+    pub(super) leave: Option<Leave>,
+    /// Bytes of the open tail, as they are booked; 0 without one.
+    pub(super) open_bytes: u64,
+    /// Bytes of device and meta, as they are booked.
+    pub(super) text_bytes: usize,
 }
 
 impl Chain {
@@ -75,6 +82,9 @@ impl Chain {
             limit: usize::MAX,
             alone: false,
             stuck: 0,
+            leave: None,
+            open_bytes: 0,
+            text_bytes: 0,
         }
     }
 
@@ -95,6 +105,10 @@ impl Chain {
     pub(super) fn run_for(&mut self, meta: &[u8], n_stats: usize) -> &mut Run {
         let joins = self.runs.back().is_some_and(|run| meta.is_empty() || run.meta.as_deref() == Some(meta));
         if !joins {
+            if self.runs.is_empty() {
+                // Most chains never have a second one, and room for four is the default.
+                self.runs.reserve_exact(1);
+            }
             let meta = (!meta.is_empty()).then(|| Arc::from(meta));
             self.runs.push_back(Run { meta, samples: Samples::new(n_stats) });
         }
@@ -107,6 +121,9 @@ impl Chain {
     }
 
     pub(super) fn next_step(&self, policy: &FlushPolicy) -> Option<Step> {
+        if self.leave.is_some() && self.tail.as_ref().is_some_and(|t| t.open) {
+            return Some(Step::Seal);
+        }
         let run = self.runs.front()?;
         let tail_meta = self.tail.as_ref().and_then(|t| t.meta.as_ref());
         let pending = Pending {

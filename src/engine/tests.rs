@@ -30,7 +30,7 @@ impl Bench {
             plan_bytes: 100_000,
             linger_ms: 0,
             ledger_interval_ms: 0,
-            max_chains: 100,
+            table_bytes: 100_000,
         });
         let window = Window { length_ms: 1_000, offset_ms: 0 };
         let span = Span { stream: S, from: 0, to: None, reserved: 0, window, stats: Arc::default() };
