@@ -19,9 +19,13 @@ macro_rules! codes {
 
 // One a line, in the order of the alphabet: a code is never renamed or used again for something else.
 codes! {
+    BucketChanged "bucket-changed"
+    BucketVanished "bucket-vanished"
+    ChainStuck "chain-stuck"
     Failed "failed"
     MongoRefused "mongo-refused"
     MongoUnreachable "mongo-unreachable"
+    PartitionStalled "partition-stalled"
 }
 
 impl fmt::Display for Code {

@@ -125,9 +125,8 @@ pub struct Progress {
 pub struct Levels {
     pub chains: usize,
     pub table_bytes: usize,
-    /// Open tails that are not about to be sealed.
+    /// Number and bytes of open tails.
     pub open_tails: usize,
-    /// Bytes of all open tails.
     pub open_bytes: u64,
     /// Least samples of a delta that becomes a bucket of its own.
     pub min_fill: u32,
@@ -306,11 +305,12 @@ impl Engine {
 
     /// Levels, for metrics.
     pub fn levels(&self) -> Levels {
+        let (open_tails, open_bytes) = self.upkeep.open();
         Levels {
             chains: self.chains.len(),
             table_bytes: self.chains.bytes(),
-            open_tails: self.chains.open.len(),
-            open_bytes: self.upkeep.open_bytes(),
+            open_tails,
+            open_bytes,
             min_fill: self.policy.min_fill,
         }
     }

@@ -42,6 +42,7 @@ pub(super) struct Upkeep {
     cache_bytes: u64,
     /// Bytes of open tails; of those, the ones that are being sealed to make room.
     open_bytes: u64,
+    n_open: usize,
     leaving_bytes: u64,
     /// Chains that are forgotten as soon as their tail is sealed.
     n_evicting: usize,
@@ -55,6 +56,7 @@ impl Upkeep {
         Self {
             cache_bytes: u64::MAX,
             open_bytes: 0,
+            n_open: 0,
             leaving_bytes: 0,
             n_evicting: 0,
             fill: Fill::new(policy.min_fill),
@@ -62,8 +64,9 @@ impl Upkeep {
         }
     }
 
-    pub(super) fn open_bytes(&self) -> u64 {
-        self.open_bytes
+    /// Number and bytes of open tails.
+    pub(super) fn open(&self) -> (usize, u64) {
+        (self.n_open, self.open_bytes)
     }
 
     pub(super) fn set_cache(&mut self, bytes: u64) {
@@ -92,6 +95,7 @@ impl Engine {
         let now = open.unwrap_or(0);
         let before = std::mem::replace(&mut chain.open_bytes, now);
         self.upkeep.open_bytes = self.upkeep.open_bytes + now - before;
+        self.upkeep.n_open = self.upkeep.n_open + usize::from(now > 0) - usize::from(before > 0);
         if before == 0 && now > 0 {
             self.upkeep.fill.opened();
         }
@@ -141,6 +145,7 @@ impl Engine {
         if let Some(chain) = self.chains.remove(slot) {
             self.waiting_bytes -= chain.waiting_bytes();
             self.upkeep.open_bytes -= chain.open_bytes;
+            self.upkeep.n_open -= usize::from(chain.open_bytes > 0);
         }
     }
 

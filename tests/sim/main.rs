@@ -62,7 +62,11 @@ fn nothing_lost_nothing_twice() {
     }
     let Upkeep { evictions, expired, for_cache, for_table } = total;
     let n = seeds().count() as u64;
-    assert!([evictions, expired, for_cache, for_table].iter().all(|count| 5 * count >= n), "{total:?} in {n} runs");
+    // One seed alone, run again for its trace, need not have all of them.
+    assert!(
+        n < 100 || [evictions, expired, for_cache, for_table].iter().all(|count| 5 * count >= n),
+        "{total:?} in {n} runs"
+    );
 }
 
 #[test]
