@@ -41,5 +41,7 @@ mod shutdown;
 mod stored;
 /// Topics beside a world's own, and records that the broker forgets.
 mod topics;
+/// What is kept in bounded places, and partitions that must get on.
+mod upkeep;
 /// One topic, one database, one configuration, and what can be done with them.
 mod world;
