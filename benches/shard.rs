@@ -67,7 +67,7 @@ fn policy(config: &Config) -> FlushPolicy {
         plan_bytes: 4 << 20,
         linger_ms: 5,
         ledger_interval_ms: 200,
-        max_chains: 100_000,
+        table_bytes: 40 << 20,
     }
 }
 

@@ -19,7 +19,10 @@ macro_rules! codes {
 
 // One a line, in the order of the alphabet: a code is never renamed or used again for something else.
 codes! {
+    BucketChanged "bucket-changed"
     BucketUnreadable "bucket-unreadable"
+    BucketVanished "bucket-vanished"
+    ChainStuck "chain-stuck"
     DeadLetters "dead-letters"
     Failed "failed"
     KafkaUnreachable "kafka-unreachable"
@@ -30,6 +33,7 @@ codes! {
     MongoUnreachable "mongo-unreachable"
     MongoUnsuitable "mongo-unsuitable"
     NotConfirmed "not-confirmed"
+    PartitionStalled "partition-stalled"
     RightsMissing "rights-missing"
     TopicMissing "topic-missing"
 }

@@ -4,17 +4,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, select};
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
+use crate::code::Code;
 use crate::config::Contract;
 use crate::decode::{Decoder, Reject, Scratch, Whole};
 use crate::engine::plan::{DeadLetter, LedgerAnswer, LedgerAsk, Plan, Report};
-use crate::engine::{Engine, FlushPolicy, Input, SampleNames, Taken};
-use crate::record::{Assignment, Origin, Position, Record, Tick};
+use crate::engine::{Bounds, Engine, Event, FlushPolicy, Input, SampleNames, Taken};
+use crate::record::{Assignment, EventTime, Origin, Position, Record, Tick};
+use crate::source::flow::Quiet;
 use crate::source::{Batch, Board, Handed, Inbound};
 use crate::telemetry::counts::{PartitionMark, ShardCounts};
 
@@ -36,6 +39,36 @@ pub struct Links {
     /// Room for one.
     pub asks: mpsc::Sender<LedgerAsk>,
     pub board: Arc<Board>,
+    pub bounds: Arc<BoundsBoard>,
+}
+
+/// What the engines have to keep to, as it was last found out; each shard looks about once a second.
+#[derive(Debug)]
+pub struct BoundsBoard {
+    cache_bytes: AtomicU64,
+    horizon: AtomicI64,
+}
+
+impl Default for BoundsBoard {
+    /// Nothing is known: nothing is held back.
+    fn default() -> Self {
+        Self { cache_bytes: AtomicU64::new(u64::MAX), horizon: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl BoundsBoard {
+    /// Bytes of open tails of each shard.
+    pub fn set_cache(&self, bytes: u64) {
+        self.cache_bytes.store(bytes, Relaxed);
+    }
+
+    pub fn raise_horizon(&self, to: EventTime) {
+        self.horizon.fetch_max(to.0, Relaxed);
+    }
+
+    fn latest(&self) -> Bounds {
+        Bounds { cache_bytes: self.cache_bytes.load(Relaxed), horizon: EventTime(self.horizon.load(Relaxed)) }
+    }
 }
 
 /// A partition as this shard decodes it.
@@ -56,6 +89,7 @@ pub struct Shard {
     scratch: Scratch,
     counts: ShardCounts,
     published: Tick,
+    quiet: Quiet,
 }
 
 /// Above this a record's value goes only with its first dead letter: 65,536 bad readings of one record would
@@ -73,17 +107,20 @@ impl Shard {
             scratch: Scratch::default(),
             counts: ShardCounts::default(),
             published: Tick(0),
+            quiet: Quiet::default(),
         }
     }
 
     /// Runs until the source hangs up. `publish` is called about once a second and at the end.
     pub fn run(mut self, mut publish: impl FnMut(Tick, &ShardCounts)) {
+        self.engine.handle(self.clock.now(), Input::Bounds(self.links.bounds.latest()));
         loop {
             let now = self.clock.now();
             self.pass_on(now);
             if now.since(self.published) >= PUBLISH_EVERY_MS {
                 self.published = now;
                 publish(now, self.tally());
+                self.engine.handle(now, Input::Bounds(self.links.bounds.latest()));
             }
             let wait = self.engine.next_timeout().map_or(PUBLISH_EVERY_MS, |at| at.since(now)).min(PUBLISH_EVERY_MS);
             let wait = Duration::from_millis(wait);
@@ -217,6 +254,9 @@ impl Shard {
         while let Some((assignment, offset)) = self.engine.poll_commit() {
             self.links.board.commit(assignment, offset);
         }
+        while let Some(event) = self.engine.poll_event() {
+            log_event(&mut self.quiet, now, &event);
+        }
         while let Some((assignment, reason)) = self.engine.poll_stopped() {
             self.links.board.stopped(assignment, reason);
         }
@@ -242,7 +282,17 @@ impl Shard {
             self.counts.skipped.insert("replayed", engine.replayed);
         }
         self.counts.delta_bytes = self.engine.memory_places().0 as u64;
-        self.counts.open_chains = self.engine.n_chains() as u64;
+        if engine.expired > 0 {
+            self.counts.skipped.insert("expired", engine.expired);
+        }
+        self.counts.seals.clone_from(&engine.seals);
+        self.counts.evictions = engine.evictions;
+        let levels = self.engine.levels();
+        self.counts.chains = levels.chains as u64;
+        self.counts.chain_bytes = levels.table_bytes as u64;
+        self.counts.open_chains = levels.open_tails as u64;
+        self.counts.open_tail_bytes = levels.open_bytes;
+        self.counts.min_fill = u64::from(levels.min_fill);
         self.counts.marks = self
             .engine
             .progress()
@@ -257,6 +307,33 @@ impl Shard {
             })
             .collect();
         &self.counts
+    }
+}
+
+/// Says what the engine wants a person to hear. Many chains have the same trouble at once, so each kind is said once
+/// in a while, with how many were left out.
+fn log_event(quiet: &mut Quiet, now: Tick, event: &Event) {
+    let (Event::Stuck { key, .. } | Event::Changed(key) | Event::Vanished(key)) = event;
+    let kind = match event {
+        Event::Stuck { .. } => 0,
+        Event::Changed(_) => 1,
+        Event::Vanished(_) => 2,
+    };
+    let Some(n_left_out) = quiet.pass(kind, now) else { return };
+    let (device, window_ms, stream) = (&*key.device, key.window.0, key.stream.0);
+    match event {
+        Event::Stuck { times, .. } => tracing::warn!(
+            code = %Code::ChainStuck, device, window_ms, stream, times, n_left_out,
+            "writes to a chain have no effect although it is as expected; trying on"
+        ),
+        Event::Changed(_) => tracing::error!(
+            code = %Code::BucketChanged, device, window_ms, stream, n_left_out,
+            "a bucket takes no write although it is as expected; its partition stops"
+        ),
+        Event::Vanished(_) => tracing::error!(
+            code = %Code::BucketVanished, device, window_ms, stream, n_left_out,
+            "a bucket that is still written is gone or was put back; its partition stops"
+        ),
     }
 }
 

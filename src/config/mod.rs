@@ -129,6 +129,8 @@ pub struct FieldNames {
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub memory_budget_bytes: u64,
+    /// Bytes of open tails that this process may keep in the server's cache; `None` = by what the server says.
+    pub cache_budget_bytes: Option<u64>,
     pub shards: u32,
     /// Plans under way a shard.
     pub inflight_plans: u32,

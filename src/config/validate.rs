@@ -240,6 +240,8 @@ fn flow(r: &mut Reader<'_>, machine: Machine) -> Option<Flow> {
         r.derived("flow.memory_budget", show_size(budget), reason);
         budget
     });
+    let cache_budget = r.size("flow.cache_budget", MIB..=1 << 42);
+    r.unset("flow.cache_budget");
     let shards = r.integer("flow.shards", 1..=256).unwrap_or_else(|| {
         let shards = (machine.n_cpus / 2).max(1);
         r.derived("flow.shards", i64::from(shards), "half the processors");
@@ -250,6 +252,7 @@ fn flow(r: &mut Reader<'_>, machine: Machine) -> Option<Flow> {
     let drain_timeout = r.duration("flow.drain_timeout", 0..=10 * MINUTE);
     Some(Flow {
         memory_budget_bytes: budget,
+        cache_budget_bytes: cache_budget,
         shards,
         inflight_plans: inflight_plans?,
         plan_statements: plan_statements?,

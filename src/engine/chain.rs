@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::plan::{ChainKey, Tail};
 use super::policy::{FlushPolicy, Pending, Step, bucket_bytes};
 use super::samples::Samples;
+use super::upkeep::Leave;
 use crate::record::{Assignment, Position, Tick};
 
 /// Samples with the same meta.
@@ -55,6 +56,12 @@ pub(super) struct Chain {
     pub(super) alone: bool,
     /// Fences in a row without visible progress.
     pub(super) stuck: u32,
+    /// The open tail is to be sealed although nothing follows it.
+    pub(super) leave: Option<Leave>,
+    /// Bytes of the open tail, as they are booked; 0 without one.
+    pub(super) open_bytes: u64,
+    /// Bytes of device and meta, as they are booked.
+    pub(super) text_bytes: usize,
 }
 
 impl Chain {
@@ -76,6 +83,9 @@ impl Chain {
             limit: usize::MAX,
             alone: false,
             stuck: 0,
+            leave: None,
+            open_bytes: 0,
+            text_bytes: 0,
         }
     }
 
@@ -108,6 +118,9 @@ impl Chain {
     }
 
     pub(super) fn next_step(&self, policy: &FlushPolicy) -> Option<Step> {
+        if self.leave.is_some() && self.tail.as_ref().is_some_and(|t| t.open) {
+            return Some(Step::Seal);
+        }
         let run = self.runs.first()?;
         let tail_meta = self.tail.as_ref().and_then(|t| t.meta.as_ref());
         let pending = Pending {

@@ -4,7 +4,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use super::chain::Chain;
+use super::chain::{Chain, Run};
+use super::order::Order;
 use super::plan::ChainKey;
 use crate::record::{Assignment, EventTime, StreamId};
 
@@ -15,9 +16,19 @@ pub(super) struct Chains {
     index: HashTable<u32>,
     /// Fixed seed: the order of everything that the engine does must repeat.
     hasher: FixedState,
-    /// Where the search for idle chains goes on.
-    hand: usize,
+    /// Chains that hold nothing, the one that wrote last at the back.
+    pub(super) resting: Order,
+    /// Chains with an open tail that is not about to be sealed, the one that wrote last at the back.
+    pub(super) open: Order,
+    /// Bytes of devices and metas.
+    text_bytes: usize,
 }
+
+/// Memory of a chain that rests, beside its device and meta: its slot, key, places in both orders and in the index,
+/// and what the allocator adds.
+pub(super) const RESTING_BYTES: usize = size_of::<Option<Chain>>() + size_of::<ChainKey>() + 80;
+/// What it takes more while samples wait, beside these: the least that their buffer allocates.
+const WAITING_BYTES: usize = 128;
 
 impl Default for Chains {
     fn default() -> Self {
@@ -26,7 +37,9 @@ impl Default for Chains {
             free: Vec::new(),
             index: HashTable::new(),
             hasher: FixedState::with_seed(0x5a_41_4b_49_41),
-            hand: 0,
+            resting: Order::default(),
+            open: Order::default(),
+            text_bytes: 0,
         }
     }
 }
@@ -75,13 +88,15 @@ impl Chains {
         if let Some(slot) = self.index.find(hash, same) {
             return (*slot, false);
         }
-        let chain = Chain::new(ChainKey { device: device.into(), window, stream }, assignment, span);
+        let mut chain = Chain::new(ChainKey { device: device.into(), window, stream }, assignment, span);
+        chain.text_bytes = device.len();
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             (self.slots.len() - 1) as u32
         });
         self.slots[slot as usize] = Some(chain);
         let (slots, hasher) = (&self.slots, &self.hasher);
+        self.text_bytes += device.len();
         let rehash = |slot: &u32| slots[*slot as usize].as_ref().map_or(0, |c| key_hash(hasher, &c.key));
         self.index.insert_unique(hash, slot, rehash);
         (slot, true)
@@ -93,6 +108,9 @@ impl Chains {
         if let Ok(entry) = self.index.find_entry(hash, |s| *s == slot) {
             entry.remove();
         }
+        self.resting.remove(slot);
+        self.open.remove(slot);
+        self.text_bytes -= chain.text_bytes;
         self.free.push(slot);
         Some(chain)
     }
@@ -105,19 +123,30 @@ impl Chains {
         self.iter().filter(|(_, c)| c.assignment == assignment).map(|(slot, _)| slot).collect()
     }
 
-    /// Forgets up to two idle chains among the next few slots, so that the table shrinks back while new ones come.
-    pub(super) fn forget_idle(&mut self) {
-        const LOOK_AT: usize = 16;
-        let mut forgotten = 0;
-        for _ in 0..LOOK_AT.min(self.slots.len()) {
-            self.hand = (self.hand + 1) % self.slots.len();
-            if self.slots[self.hand].as_ref().is_some_and(Chain::is_idle) {
-                self.remove(self.hand as u32);
-                forgotten += 1;
-            }
-            if forgotten == 2 {
-                return;
-            }
+    /// Memory of the table, samples aside.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes_without(0)
+    }
+
+    /// The same without `n` of the chains that rest.
+    pub(super) fn bytes_without(&self, n: usize) -> usize {
+        (self.len() - n) * RESTING_BYTES + (self.len() - self.resting.len()) * WAITING_BYTES + self.text_bytes
+    }
+
+    /// Books the size of a chain's texts anew.
+    pub(super) fn measure(&mut self, slot: u32) {
+        let Some(chain) = self.slots.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let meta = chain.tail.as_ref().and_then(|t| t.meta.as_ref());
+        let now = chain.key.device.len() + meta.map_or(0, |m| m.len());
+        self.text_bytes = self.text_bytes + now - std::mem::replace(&mut chain.text_bytes, now);
+    }
+
+    /// Lets a chain rest that holds nothing.
+    pub(super) fn rest(&mut self, slot: u32) {
+        let Some(chain) = self.slots.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        if chain.is_idle() {
+            chain.runs.shrink_to_fit();
+            self.resting.push_back(slot);
         }
     }
 }

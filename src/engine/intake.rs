@@ -51,14 +51,14 @@ impl Engine {
         self.waiting_bytes += run.samples.row_bytes() - before;
         let full = chain.n_waiting() >= self.policy.flush_samples as usize;
         if was_empty {
+            self.chains.resting.remove(slot);
             self.begin_wait(now, slot);
         }
         if full {
             self.make_due(now, slot);
         }
-        // Only now: the new chain itself was idle until it had a sample.
-        if new && self.chains.len() > self.policy.max_chains {
-            self.chains.forget_idle();
+        if new {
+            self.shed(now);
         }
     }
 
@@ -73,7 +73,12 @@ impl Engine {
             return None;
         }
         let span: &Span = held.spans.get(record.span)?;
-        Some(span.window.start(at))
+        let window = span.window.start(at);
+        if self.upkeep.has_expired(window) {
+            self.counts.expired += 1;
+            return None;
+        }
+        Some(window)
     }
 
     /// One reading or whole record that can never be stored.
@@ -98,10 +103,11 @@ impl Engine {
         self.hold_first(slot);
     }
 
-    /// Brings the chain's hold on the watermark to its first open position, unless a delta under way holds it.
+    /// Brings the chain's hold on the watermark to its first open position, unless a delta under way holds it. A seal of a
+    /// chain that held nothing holds nothing either, and samples may come meanwhile.
     pub(super) fn hold_first(&mut self, slot: u32) {
         let Some(chain) = self.chains.get_mut(slot) else { return };
-        if chain.in_flight.is_some() {
+        if chain.in_flight.is_some() && chain.hold.is_some() {
             return;
         }
         let first = chain.first_waiting();
@@ -121,7 +127,7 @@ impl Engine {
     /// Puts a chain that has something to write into the ready queue, once it is free.
     pub(super) fn make_due(&mut self, now: Tick, slot: u32) {
         let Some(chain) = self.chains.get_mut(slot) else { return };
-        if chain.runs.is_empty() {
+        if chain.runs.is_empty() && chain.leave.is_none() {
             return;
         }
         chain.due = true;

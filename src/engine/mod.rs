@@ -11,7 +11,9 @@
 mod assignment;
 mod chain;
 mod chains;
+mod fill;
 mod intake;
+mod order;
 pub mod plan;
 mod planning;
 pub mod policy;
@@ -20,17 +22,20 @@ pub mod samples;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 pub mod watermark;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use assignment::{Held, Phase};
 use chains::Chains;
 pub use intake::{SampleNames, Taken};
-use plan::{Assigned, DeadLetter, LedgerAnswer, Report};
+use plan::{Assigned, ChainKey, DeadLetter, LedgerAnswer, Report};
 pub use policy::FlushPolicy;
+use upkeep::Upkeep;
 
-use crate::record::{Assignment, Position, Tick};
+use crate::record::{Assignment, EventTime, Position, Tick};
 use crate::telemetry::distribution::Distribution;
 
 /// Everything that can happen to an engine apart from records.
@@ -51,8 +56,30 @@ pub enum Input {
     },
     Written(Report),
     Ledger(LedgerAnswer),
+    /// What the world outside allows by now.
+    Bounds(Bounds),
     /// Time went on.
     Timeout,
+}
+
+/// What others know and the engine has to keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of open tails that the server's cache has room for.
+    pub cache_bytes: u64,
+    /// Windows that start earlier are past their time to live: the server deletes their buckets.
+    pub horizon: EventTime,
+}
+
+/// Something that a person should hear of.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The chain's writes have had no effect several times although its tail is as believed; it is tried again.
+    Stuck { key: Arc<ChainKey>, times: u32 },
+    /// The same, and given up: the partition stops.
+    Changed(Arc<ChainKey>),
+    /// A bucket that is still written is gone: the partition stops.
+    Vanished(Arc<ChainKey>),
 }
 
 /// What the engine counts; totals since it was made.
@@ -63,11 +90,16 @@ pub struct Counts {
     pub samples: u64,
     pub inserts: u64,
     pub appends: u64,
-    pub seals: u64,
+    /// Seals by what they make room for.
+    pub seals: BTreeMap<&'static str, u64>,
     pub fences: u64,
     /// Samples that were there already.
     pub replayed: u64,
     pub vanished: u64,
+    /// Samples skipped because their window is past its time to live.
+    pub expired: u64,
+    /// Chains forgotten to make room.
+    pub evictions: u64,
     pub refused: u64,
     pub plans: u64,
     /// Dead letters that are durable, by reason.
@@ -82,10 +114,22 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 pub struct Progress {
     pub assignment: Assignment,
-    pub origin: std::sync::Arc<crate::record::Origin>,
+    pub origin: Arc<crate::record::Origin>,
     pub polled: i64,
     pub watermark: i64,
     pub reserved: i64,
+}
+
+/// How full things are, for metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct Levels {
+    pub chains: usize,
+    pub table_bytes: usize,
+    /// Number and bytes of open tails.
+    pub open_tails: usize,
+    pub open_bytes: u64,
+    /// Least samples of a delta that becomes a bucket of its own.
+    pub min_fill: u32,
 }
 
 /// Dead letters of one plan: their memory and why each died.
@@ -100,6 +144,7 @@ pub struct Engine {
     policy: FlushPolicy,
     held: BTreeMap<Assignment, Held>,
     chains: Chains,
+    upkeep: Upkeep,
     /// Chains that are due and free.
     ready: VecDeque<u32>,
     ready_since: Option<Tick>,
@@ -126,12 +171,14 @@ pub struct Engine {
     released: VecDeque<Assignment>,
     stopped: VecDeque<(Assignment, String)>,
     restarts: VecDeque<Assignment>,
+    events: VecDeque<Event>,
     counts: Counts,
 }
 
 impl Engine {
     pub fn new(policy: FlushPolicy) -> Self {
         Self {
+            upkeep: Upkeep::new(&policy),
             policy,
             held: BTreeMap::new(),
             chains: Chains::default(),
@@ -154,6 +201,7 @@ impl Engine {
             released: VecDeque::new(),
             stopped: VecDeque::new(),
             restarts: VecDeque::new(),
+            events: VecDeque::new(),
             counts: Counts::default(),
         }
     }
@@ -180,6 +228,10 @@ impl Engine {
             }
             Input::Written(report) => self.written(now, report),
             Input::Ledger(answer) => self.ledger_answered(now, answer),
+            Input::Bounds(bounds) => {
+                self.upkeep.set_cache(bounds.cache_bytes);
+                self.upkeep.raise_horizon(bounds.horizon);
+            }
             Input::Timeout => {}
         }
         self.keep_time(now);
@@ -210,9 +262,7 @@ impl Engine {
     /// Drops an assignment's chains and unsent dead letters. What is under way comes back to nobody.
     fn forget_chains(&mut self, id: Assignment) {
         for slot in self.chains.of(id) {
-            if let Some(chain) = self.chains.remove(slot) {
-                self.waiting_bytes -= chain.waiting_bytes();
-            }
+            self.forget_chain(slot);
         }
         let bytes: usize = self.dead.iter().filter(|d| d.assignment == id).map(DeadLetter::n_bytes).sum();
         self.waiting_bytes -= bytes;
@@ -234,7 +284,7 @@ impl Engine {
 
     /// Room for more records. Chokes at the budget and opens again somewhat below it, so that it does not flutter.
     pub fn wants_records(&mut self) -> bool {
-        let bytes = self.memory_bytes();
+        let bytes = self.held_bytes();
         let budget = self.policy.budget_bytes;
         self.choked = bytes >= if self.choked { budget / 8 * 7 } else { budget };
         !self.choked
@@ -245,13 +295,26 @@ impl Engine {
         self.waiting_bytes + 2 * self.flying_bytes
     }
 
+    /// The same, and the table of chains.
+    fn held_bytes(&self) -> usize {
+        self.memory_bytes() + self.chains.bytes()
+    }
+
     /// `(waiting, under way)`.
     pub fn memory_places(&self) -> (usize, usize) {
         (self.waiting_bytes, 2 * self.flying_bytes)
     }
 
-    pub fn n_chains(&self) -> usize {
-        self.chains.len()
+    /// Levels, for metrics.
+    pub fn levels(&self) -> Levels {
+        let (open_tails, open_bytes) = self.upkeep.open();
+        Levels {
+            chains: self.chains.len(),
+            table_bytes: self.chains.bytes(),
+            open_tails,
+            open_bytes,
+            min_fill: self.policy.min_fill,
+        }
     }
 
     pub fn counts(&self) -> &Counts {
@@ -261,7 +324,7 @@ impl Engine {
     pub fn progress(&self) -> impl Iterator<Item = Progress> {
         self.held.values().map(|held| Progress {
             assignment: held.id,
-            origin: std::sync::Arc::clone(&held.origin),
+            origin: Arc::clone(&held.origin),
             polled: held.mark.next(),
             watermark: held.mark.committable(),
             reserved: held.spans.last().map_or(0, |s| s.reserved),
@@ -281,6 +344,11 @@ impl Engine {
     /// An assignment whose stream was closed to leave records out: to be handed over anew.
     pub fn poll_restart(&mut self) -> Option<Assignment> {
         self.restarts.pop_front()
+    }
+
+    /// Something that a person should hear of.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
     }
 
     /// An assignment of which nothing is held any more.

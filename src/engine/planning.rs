@@ -18,6 +18,7 @@ impl Engine {
             return None;
         }
         self.press(now);
+        self.keep_up(now);
         let mut plan = Plan::default();
         self.take_dead(&mut plan);
         if self.is_worth_sending(now) {
@@ -88,7 +89,7 @@ impl Engine {
     /// because a large delta costs the server less a sample.
     fn press(&mut self, now: Tick) {
         let limit = self.policy.budget_bytes / 4 * 3;
-        if self.memory_bytes() < limit || !self.ready.is_empty() {
+        if self.held_bytes() < limit || !self.ready.is_empty() {
             return;
         }
         let waiting = |c: &super::chain::Chain| !c.queued && c.in_flight.is_none() && c.dying.is_none();
@@ -156,12 +157,11 @@ impl Engine {
         let step = chain.next_step(&self.policy)?;
         let held = self.held.get_mut(&chain.assignment)?;
         let end = Position::new(held.spans[chain.span].reserved.max(0), 0);
-        let first = chain.runs.first()?.samples.first_pos()?;
-        if first >= end {
+        let below = chain.runs.first().map_or(0, |run| run.samples.n_below(end));
+        if below == 0 && chain.leave.is_none() {
             held.waiting.push(slot);
             return None;
         }
-        let below = chain.runs.first()?.samples.n_below(end);
         let next_n = chain.tail.as_ref().map_or(0, |t| t.n + 1);
         let tail_at = chain.tail.as_ref().map_or((0, Position::NONE), |t| (t.n, t.hi));
         let before = chain.waiting_bytes();

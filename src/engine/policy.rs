@@ -23,8 +23,8 @@ pub struct FlushPolicy {
     pub linger_ms: u64,
     /// Least time between two asks to the ledger.
     pub ledger_interval_ms: u64,
-    /// Chains kept; idle ones beyond it leave and come back cold.
-    pub max_chains: usize,
+    /// Bytes of the table of chains; above it those that hold nothing leave, and come back cold.
+    pub table_bytes: usize,
 }
 
 /// Bytes of a bucket around its samples, device and meta: keys, bounds and numbers of the data model.

@@ -1,14 +1,19 @@
 //! What became of a plan.
 
-use super::Engine;
+use std::sync::Arc;
+
 use super::chain::Chain;
 use super::plan::{DeadLetter, Delta, Outcome, Report, Tail, Write};
 use super::policy::{bucket_bytes, stuck_backoff_ms};
+use super::upkeep::Leave;
+use super::{Engine, Event};
 use crate::record::{Assignment, Position, Tick};
 
 /// Fences in a row, about a minute, after which an append or a seal that its tail agrees with is given up. An insert is
 /// not: a primary that is cut off can refuse it as long as it likes.
 const MAX_STUCK: u32 = 15;
+/// Fences in a row that a person should hear of: by then two replies lost in a row are no explanation.
+const SAY_STUCK: u32 = 5;
 
 impl Engine {
     pub(super) fn written(&mut self, now: Tick, report: Report) {
@@ -46,15 +51,18 @@ impl Engine {
             }
             Outcome::Fenced(tail) => self.fenced(now, delta, tail),
             Outcome::Refused { code, message } => self.refused(now, delta, code, &message),
+            Outcome::Vanished if self.expire(&delta) => {}
             Outcome::Vanished => {
                 self.counts.vanished += 1;
                 let reason = vanished_reason(&delta);
+                self.events.push_back(Event::Vanished(Arc::clone(&delta.key)));
                 return self.stop(delta.assignment, reason);
             }
             Outcome::Broken(reason) => return self.stop(delta.assignment, reason),
         }
         self.hold_first(slot);
         self.due_again(now, slot);
+        self.book(slot);
     }
 
     fn applied(&mut self, now: Tick, delta: &Delta, since: Tick) {
@@ -62,7 +70,10 @@ impl Engine {
         match delta.write {
             Write::Insert { .. } => self.counts.inserts += 1,
             Write::Append { .. } => self.counts.appends += 1,
-            Write::Seal { .. } => self.counts.seals += 1,
+            Write::Seal { .. } => {
+                let why = self.chains.get(delta.slot).and_then(|c| c.leave);
+                *self.counts.seals.entry(why.map_or("next_bucket", Leave::name)).or_default() += 1;
+            }
         }
         if n > 0 {
             self.counts.samples += n;
@@ -93,7 +104,11 @@ impl Engine {
         chain.due = !chain.runs.is_empty();
         if chain.stuck > MAX_STUCK && !matches!(delta.write, Write::Insert { .. }) {
             let reason = changed_reason(&delta.key);
+            self.events.push_back(Event::Changed(delta.key));
             return self.stop(delta.assignment, reason);
+        }
+        if chain.stuck == SAY_STUCK {
+            self.events.push_back(Event::Stuck { key: delta.key, times: chain.stuck });
         }
         if chain.stuck > 0 {
             let retry_at = now.after(stuck_backoff_ms(chain.stuck));
@@ -164,6 +179,7 @@ impl Engine {
             chain.dying = None;
         }
         self.due_again(now, slot);
+        self.book(slot);
     }
 
     /// After an answer: go on at once with what is due or has become enough meanwhile.
@@ -171,7 +187,7 @@ impl Engine {
         let Some(chain) = self.chains.get(slot) else { return };
         let draining = self.held.get(&chain.assignment).is_some_and(|h| h.phase != super::Phase::Live);
         let enough = chain.n_waiting() >= self.policy.flush_samples as usize;
-        if chain.stuck == 0 && (chain.due || enough || draining) {
+        if chain.stuck == 0 && (chain.due || enough || draining || chain.leave.is_some()) {
             self.make_due(now, slot);
         }
     }

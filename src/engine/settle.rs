@@ -93,6 +93,7 @@ impl Engine {
             chain.cut(to);
             self.waiting_bytes -= before - chain.waiting_bytes();
             self.hold_first(slot);
+            self.book(slot);
         }
         let cut: Vec<_> = self
             .dead

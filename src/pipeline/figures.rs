@@ -9,6 +9,7 @@ use anyhow::Context;
 use mongodb::Database;
 use mongodb::bson::doc;
 
+use super::bounds::Bounds;
 use crate::clock::Clock;
 use crate::code::Code;
 use crate::config::Config;
@@ -20,6 +21,7 @@ use crate::telemetry::health::Health;
 use crate::telemetry::http::{self, Pages};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::progress::{Line, Progress};
+use crate::telemetry::stall::{Place, Stall, Stalls};
 
 /// A thread that has not gone round its loop for so long is not live. Longer than any bounded wait of the poll thread.
 const STALE_AFTER_MS: u64 = 120_000;
@@ -31,6 +33,8 @@ pub(super) struct Figures {
     pub(super) source: Arc<SourceCounts>,
     metrics: Metrics,
     health: Arc<Health>,
+    pub(super) bounds: Bounds,
+    stalls: Mutex<Stalls>,
     budget_bytes: u64,
     /// Partitions that the health page calls stopped.
     stopped: Mutex<BTreeSet<(String, i32)>>,
@@ -39,12 +43,14 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn new(config: &Config, clock: Clock) -> Self {
+    pub(super) fn new(config: &Config, clock: Clock, bounds: Bounds) -> Self {
         let n_shards = config.flow.shards as usize;
         Self {
             source: Arc::new(SourceCounts::default()),
             metrics: Metrics::new(n_shards),
             health: Arc::new(Health::new(n_shards, STALE_AFTER_MS, clock.now())),
+            bounds,
+            stalls: Mutex::new(Stalls::new(config.bucket.flush_age_ms, config.mongo.write_timeout_ms)),
             budget_bytes: config.flow.memory_budget_bytes,
             stopped: Mutex::default(),
             told: Mutex::default(),
@@ -70,8 +76,10 @@ impl Figures {
         }
     }
 
-    fn gather(&self) {
+    fn gather(&self, now: Tick) {
         let source = &self.source;
+        self.bounds.share_out(source);
+        let partitions_stalled = self.note_stalls(now);
         let lag = |p: crate::source::PartitionFigures| PartitionLag {
             topic: p.topic,
             partition: p.partition,
@@ -85,6 +93,8 @@ impl Figures {
             commit_errors: source.commit_errors.load(Relaxed),
             partitions_assigned: source.n_live.load(Relaxed) + source.n_stopped.load(Relaxed),
             partitions_stopped: source.n_stopped.load(Relaxed),
+            partitions_stalled,
+            cache_budget_bytes: self.bounds.member_bytes.load(Relaxed),
             librdkafka_bytes: source.queue_bytes.load(Relaxed),
             arena_bytes: source.batch_bytes.load(Relaxed) as u64,
             memory_budget_bytes: self.budget_bytes,
@@ -93,6 +103,30 @@ impl Figures {
         self.health.beat_poll(Tick(source.seen.load(Relaxed)));
         self.health.set_group_joined(source.rebalances.load(Relaxed) > 0);
         self.note_halts();
+    }
+
+    /// How many partitions stand still. Each is told of once, and stays a reason not to be ready.
+    fn note_stalls(&self, now: Tick) -> u64 {
+        let place = |p: crate::source::PartitionFigures| Place {
+            topic: p.topic,
+            partition: p.partition,
+            durable: p.durable,
+            has_work: p.has_work,
+        };
+        let places: Vec<Place> = self.source.partitions().into_iter().map(place).collect();
+        let stalls = self.stalls.lock().unwrap_or_else(PoisonError::into_inner).look(now, &places);
+        for Stall { topic, partition, durable, still_ms, .. } in stalls.iter().filter(|stall| stall.is_new) {
+            tracing::error!(
+                code = %Code::PartitionStalled, topic = &**topic, partition, offset = durable, still_s = still_ms / 1000,
+                "partition stands still although records wait"
+            );
+        }
+        let reason = |stall: &Stall| {
+            let Stall { topic, partition, durable, still_ms, .. } = stall;
+            format!("partition {topic}/{partition} stands still at offset {durable} for {} s", still_ms / 1000)
+        };
+        self.health.set_stalled(stalls.iter().map(reason).collect());
+        stalls.len() as u64
     }
 
     fn note_halts(&self) {
@@ -126,7 +160,7 @@ pub(super) async fn publish(figures: Arc<Figures>, sink: BucketSink, clock: Cloc
     let mut every = tokio::time::interval(EVERY);
     loop {
         every.tick().await;
-        figures.gather();
+        figures.gather(clock.now());
         figures.metrics.publish_sink(&sink.counts().totals());
         progress.report(clock.now(), &figures.metrics.summary());
     }
@@ -137,9 +171,12 @@ pub(super) async fn ping(figures: Arc<Figures>, db: Database) {
     let mut every = tokio::time::interval(PING_EVERY);
     loop {
         every.tick().await;
-        let answer = tokio::time::timeout(PING_EVERY, db.run_command(doc! { "ping": 1 })).await;
+        let answer = tokio::time::timeout(PING_EVERY, db.run_command(doc! { "hello": 1 })).await;
         match answer {
-            Ok(Ok(_)) => figures.health.sink_answered(),
+            Ok(Ok(hello)) => {
+                figures.bounds.note_time(&hello);
+                figures.health.sink_answered();
+            }
             Ok(Err(error)) => figures.health.sink_failed(error.to_string()),
             Err(_) => figures.health.sink_failed(format!("no answer within {} s", PING_EVERY.as_secs())),
         }

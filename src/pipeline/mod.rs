@@ -3,6 +3,7 @@
 //! Threads: the poll thread, one a shard, and a small runtime for what waits on the network. Stopping goes with the
 //! stream: the source drains the shards and hangs up, the shards end, then the writers are told.
 
+mod bounds;
 mod figures;
 mod resolve;
 mod settle;
@@ -19,6 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
+use self::bounds::Bounds;
 use self::figures::Figures;
 use self::resolve::LedgerResolve;
 use self::settle::settle_asks;
@@ -40,8 +42,9 @@ const BATCHES: usize = 4;
 const ENGINE_SHARE: (u64, u64) = (5, 8);
 /// Bytes of one command's samples.
 const PLAN_BYTES: usize = 4 * 1024 * 1024;
-/// Rough memory of a chain that holds nothing, and the share of the engines' budget that idle chains may take.
-const CHAIN_BYTES: usize = 400;
+/// The part of an engine's share that its table of chains may take: with more, what waits would be written in smaller
+/// deltas; with less, more chains come back cold.
+const TABLE_SHARE: usize = 3;
 
 /// Everything that a running pipeline shares.
 struct Parts {
@@ -70,7 +73,8 @@ pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -
     let ledger = Arc::new(runtime.block_on(Ledger::open(db.clone(), &config, cluster))?);
     let sink = BucketSink::new(db.clone(), &config, writers_stopped);
     let ids = Arc::new(TopicIds::new(&config.kafka, clock)?);
-    let figures = Arc::new(Figures::new(&config, clock));
+    let bounds = runtime.block_on(Bounds::find_out(&config, &db));
+    let figures = Arc::new(Figures::new(&config, clock, bounds));
     let parts = Parts { board: Arc::new(Board::new()), sink, ledger, ids, figures, runtime, clock, config };
     parts.runtime.block_on(figures::serve(&parts.config, Arc::clone(&parts.figures), clock))?;
     parts.runtime.spawn(listen_for_signals(Arc::clone(&stop)));
@@ -154,7 +158,8 @@ impl Parts {
         let (asks, asks_rx) = mpsc::channel(1);
         self.runtime.spawn(write_plans(self.sink.clone(), plans_rx, answers_tx.clone()));
         self.runtime.spawn(settle_asks(Arc::clone(&self.ledger), Arc::clone(&self.ids), asks_rx, answers_tx));
-        let links = Links { inbound, answers, plans, asks, board: Arc::clone(&self.board) };
+        let bounds = Arc::clone(&self.figures.bounds.board);
+        let links = Links { inbound, answers, plans, asks, board: Arc::clone(&self.board), bounds };
         let shard = Shard::new(policy(&self.config), links, self.clock);
         let figures = Arc::clone(&self.figures);
         let thread = std::thread::Builder::new()
@@ -193,6 +198,6 @@ fn policy(config: &Config) -> FlushPolicy {
         plan_bytes: PLAN_BYTES,
         linger_ms: 5,
         ledger_interval_ms: 200,
-        max_chains: (budget as usize / 4 / CHAIN_BYTES).max(1_000),
+        table_bytes: budget as usize / TABLE_SHARE,
     }
 }

@@ -20,6 +20,8 @@ pub struct SourceCounts {
     pub reassigns: AtomicU64,
     /// Gauge: partitions that are held and read.
     pub n_live: AtomicU64,
+    /// Gauge: partitions that the topics have of which any is held, whoever holds them.
+    pub n_partitions: AtomicU64,
     /// Gauge: partitions that are held and cannot be read.
     pub n_stopped: AtomicU64,
     /// Gauge: shards whose partitions are paused.
@@ -54,6 +56,9 @@ pub struct PartitionFigures {
     pub durable: i64,
     /// Records between `durable` and the end of the partition.
     pub lag: i64,
+    /// Records wait to be fetched, or to become durable. A lag alone need not mean so: transaction markers are never
+    /// delivered.
+    pub has_work: bool,
 }
 
 impl SourceCounts {

@@ -36,7 +36,7 @@ impl Limits {
     pub fn of(memory_budget_bytes: u64) -> Self {
         let share = memory_budget_bytes / 4;
         let fetch_bytes = (share / 2 / EXPANSION).clamp(MIN_FETCH_BYTES, MAX_FETCH_BYTES);
-        let queue = share.saturating_sub(fetch_bytes * EXPANSION).max(share / 4).max(1024 * 1024);
+        let queue = share.saturating_sub(fetch_bytes * EXPANSION).max(share / 5).max(1024 * 1024);
         // Either limit alone may be the one that bites: small records by number, large ones by bytes.
         Self {
             fetch_bytes,

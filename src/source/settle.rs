@@ -162,16 +162,22 @@ impl Poller<'_> {
         let fetches = self.consumer.context().fetches();
         let figures = |live: &Live| {
             let key = (live.place.topic.to_string(), live.place.partition);
-            let end = fetches.partitions.get(&key).map_or(live.end, |fetch| fetch.end.max(live.end));
+            let fetch = fetches.partitions.get(&key);
+            let end = fetch.map_or(live.end, |fetch| fetch.end.max(live.end));
+            let is_fetched = fetch.is_some_and(|fetch| fetch.next >= end);
             PartitionFigures {
                 topic: Arc::clone(&live.place.topic),
                 partition: live.place.partition,
                 position: live.position,
                 durable: live.durable,
                 lag: (end - live.durable).max(0),
+                has_work: live.durable < live.position || live.position < end && !is_fetched,
             }
         };
         let partitions: Vec<_> = self.table.lives().map(figures).collect();
+        let is_ours = |topic: &str| self.table.rows.iter().any(|held| &*held.topic == topic);
+        let n_partitions = fetches.partitions.keys().filter(|(topic, number)| *number >= 0 && is_ours(topic)).count();
+        set(&counts.n_partitions, n_partitions as u64);
         let halts = self.halts();
         set(&counts.n_live, partitions.len() as u64);
         set(&counts.n_stopped, halts.len() as u64);

@@ -138,7 +138,20 @@ pub(super) const METRICS: &[Metric] = &[
     gauge("partitions_stopped", "Owned partitions that wait for somebody to mend something", |v| {
         v.source.partitions_stopped
     }),
+    gauge("partitions_stalled", "Owned partitions that have work and do not get on with it", |v| {
+        v.source.partitions_stalled
+    }),
+    gauge("chains", "Chains in memory", |v| v.shards.chains),
+    counter("evictions", "Chains forgotten to bound their table; each that comes back costs a fence", |v| {
+        v.shards.evictions
+    }),
     gauge("open_chains", "Chains in memory whose tail may be appended to", |v| v.shards.open_chains),
+    gauge("open_tail_bytes", "Bytes of these tails, which the server's cache has to hold", |v| {
+        v.shards.open_tail_bytes
+    }),
+    gauge("cache_budget_bytes", "Bytes of open tails that this process may have", |v| v.source.cache_budget_bytes),
+    counter_by("seals", "reason", "Open tails sealed before they were full", |v| by_reason(&v.shards.seals)),
+    gauge("min_fill_samples", "Least samples of a delta that becomes a bucket of its own", |v| v.shards.min_fill),
     gauge_by("memory_bytes", "place", "Bytes of readings held in memory", memory),
     gauge("memory_budget_bytes", "Bytes that all places together may hold", |v| v.source.memory_budget_bytes),
     counter("rebalances", "Rebalances of the consumer group seen", |v| v.source.rebalances),
@@ -157,6 +170,7 @@ pub(super) fn memory(view: &View) -> Labelled {
     vec![
         ("librdkafka", view.source.librdkafka_bytes),
         ("arenas", view.source.arena_bytes),
+        ("chains", view.shards.chain_bytes),
         ("deltas", view.shards.delta_bytes),
         ("bodies", view.sink.body_bytes),
     ]

@@ -28,8 +28,18 @@ pub struct ShardCounts {
     pub append_to_durable_ms: Distribution,
     /// Level: bytes held in open deltas.
     pub delta_bytes: u64,
-    /// Level: chains held in memory whose tail may be appended to.
+    /// Open tails sealed, by what that made room for.
+    pub seals: BTreeMap<&'static str, u64>,
+    /// Chains forgotten to make room.
+    pub evictions: u64,
+    /// Level: chains held in memory, and the bytes of their table without what waits in them.
+    pub chains: u64,
+    pub chain_bytes: u64,
+    /// Level: those whose tail may be appended to, and the bytes of these tails.
     pub open_chains: u64,
+    pub open_tail_bytes: u64,
+    /// Level: least samples of a delta that becomes a bucket of its own; 0 = not published yet.
+    pub min_fill: u64,
     /// Level: partitions owned now. One that is left out leaves the metrics.
     pub marks: Vec<PartitionMark>,
 }
@@ -46,7 +56,14 @@ impl ShardCounts {
         self.statement_samples.add(&other.statement_samples);
         self.append_to_durable_ms.add(&other.append_to_durable_ms);
         self.delta_bytes += other.delta_bytes;
+        add_reasons(&mut self.seals, &other.seals);
+        self.evictions += other.evictions;
+        self.chains += other.chains;
+        self.chain_bytes += other.chain_bytes;
         self.open_chains += other.open_chains;
+        self.open_tail_bytes += other.open_tail_bytes;
+        let published = [self.min_fill, other.min_fill].into_iter().filter(|n| *n > 0);
+        self.min_fill = published.min().unwrap_or(0);
         self.marks.extend_from_slice(&other.marks);
     }
 }
@@ -84,6 +101,10 @@ pub struct SourceGauges {
     pub partitions_assigned: u64,
     /// Level: those among them that are stopped until somebody mends something.
     pub partitions_stopped: u64,
+    /// Level: those among them that have work and do not get on with it.
+    pub partitions_stalled: u64,
+    /// Level: bytes of open tails that this process may keep in the server's cache.
+    pub cache_budget_bytes: u64,
     /// Level: bytes in librdkafka's own queue.
     pub librdkafka_bytes: u64,
     /// Level: bytes of record batches on their way to the shards and in them.

@@ -1,7 +1,7 @@
 //! Whether the process is alive and whether it is ready, judged from what its threads report. Time is an argument.
 //!
 //! *Live* speaks of the process alone: its poll thread and its shards go round their loops. *Ready* is live, plus a
-//! joined consumer group, a sink that answers and no stopped partition.
+//! joined consumer group, a sink that answers and no partition that is stopped or stands still.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +20,8 @@ pub struct Health {
     sink_failure: Mutex<Option<String>>,
     /// Stopped partitions by topic and number, with the reason.
     stopped: Mutex<BTreeMap<(String, i32), String>>,
+    /// What stands still although it has work, one reason a partition.
+    stalled: Mutex<Vec<String>>,
 }
 
 impl Health {
@@ -32,6 +34,7 @@ impl Health {
             group_joined: AtomicBool::new(false),
             sink_failure: Mutex::new(Some("not reached yet".to_owned())),
             stopped: Mutex::default(),
+            stalled: Mutex::default(),
         }
     }
 
@@ -66,6 +69,11 @@ impl Health {
         locked(&self.stopped).remove(&(topic.to_owned(), partition));
     }
 
+    /// Replaces what stands still.
+    pub fn set_stalled(&self, reasons: Vec<String>) {
+        *locked(&self.stalled) = reasons;
+    }
+
     /// Why the process is not live, one reason a line; empty = live.
     pub fn not_live(&self, now: Tick) -> Vec<String> {
         let threads = std::iter::once(("poll thread".to_owned(), &self.poll_beat))
@@ -91,6 +99,7 @@ impl Health {
         for ((topic, partition), reason) in &*locked(&self.stopped) {
             reasons.push(format!("partition {topic}/{partition} is stopped: {reason}"));
         }
+        reasons.extend(locked(&self.stalled).iter().cloned());
         // A server's error text may span lines; a reader counts lines as reasons.
         reasons.into_iter().map(|reason| reason.replace(['\n', '\r'], " ")).collect()
     }
@@ -148,6 +157,16 @@ mod tests {
         assert_eq!(health.not_ready(Tick(1_000)), ["mongodb does not answer: no primary in sight"]);
         assert!(health.not_live(Tick(1_000)).is_empty());
         health.sink_answered();
+        assert!(health.not_ready(Tick(1_000)).is_empty());
+    }
+
+    #[test]
+    fn a_stall_makes_it_unready_but_not_dead() {
+        let health = ready();
+        health.set_stalled(vec!["partition readings/3 stands still".to_owned()]);
+        assert_eq!(health.not_ready(Tick(1_000)), ["partition readings/3 stands still"]);
+        assert!(health.not_live(Tick(1_000)).is_empty());
+        health.set_stalled(Vec::new());
         assert!(health.not_ready(Tick(1_000)).is_empty());
     }
 

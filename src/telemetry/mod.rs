@@ -7,6 +7,7 @@
 pub mod counts;
 pub mod distribution;
 pub mod health;
+pub mod stall;
 
 #[cfg(feature = "service")]
 mod catalogue;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use sakia::decode::Reading;
 use sakia::engine::plan::{Assigned, DeadLetter, Plan, Report, Span};
-use sakia::engine::{Engine, FlushPolicy, Input, SampleNames, Taken};
+use sakia::engine::{Bounds, Engine, FlushPolicy, Input, SampleNames, Taken};
 use sakia::record::{Assignment, EventTime, Origin, Position, StreamId, Tick};
 
 use crate::log::{Item, Log, device_under};
@@ -22,25 +22,28 @@ pub(crate) struct Node {
     flying: BTreeSet<(String, i64, i64)>,
     pub(crate) complaints: Vec<String>,
     budget: usize,
+    table_bytes: usize,
+    cache_bytes: u64,
 }
 
 pub(crate) const ASSIGNMENT: Assignment = Assignment(1);
 
 pub(crate) fn policy(rng: &mut Rng, max_cap: u32) -> FlushPolicy {
     let max_samples = rng.u32(2..=max_cap);
+    let budget_bytes = rng.usize(300..6000);
     FlushPolicy {
         max_samples,
         target_bytes: 700,
         min_fill: rng.u32(1..=8),
         flush_age_ms: rng.u64(1..40),
         flush_samples: rng.u32(1..=8),
-        budget_bytes: rng.usize(300..4000),
+        budget_bytes,
         inflight_plans: rng.usize(1..4),
         plan_statements: rng.usize(1..5),
         plan_bytes: 1000,
         linger_ms: rng.u64(0..5),
         ledger_interval_ms: rng.u64(1..20),
-        max_chains: rng.usize(1..6),
+        table_bytes: rng.usize(0..=budget_bytes / 3),
     }
 }
 
@@ -48,12 +51,13 @@ impl Node {
     pub(crate) fn new(
         id: usize,
         policy: FlushPolicy,
+        cache_bytes: u64,
         now: Tick,
         spans: Vec<(Span, u32)>,
         dead: &BTreeSet<(StreamId, Position)>,
         log: &Log,
     ) -> Self {
-        let budget = policy.budget_bytes;
+        let (budget, table_bytes) = (policy.budget_bytes, policy.table_bytes);
         let (spans, contracts): (Vec<Span>, Vec<u32>) = spans.into_iter().unzip();
         let start = spans.first().map_or(0, |s| s.from);
         let known = |s: &Span, d: &(StreamId, Position)| d.0 == s.stream && d.1.offset() >= s.from;
@@ -72,6 +76,8 @@ impl Node {
             flying: BTreeSet::new(),
             complaints: Vec::new(),
             budget,
+            table_bytes,
+            cache_bytes,
         }
     }
 
@@ -138,19 +144,27 @@ impl Node {
         self.engine.handle(now, Input::Written(report));
     }
 
-    /// Read to the end, and everything it read is durable and in the ledger.
+    /// What the world outside allows, as far as this node has heard.
+    pub(crate) fn hear(&mut self, now: Tick, horizon: EventTime) {
+        self.engine.handle(now, Input::Bounds(Bounds { cache_bytes: self.cache_bytes, horizon }));
+    }
+
+    /// Read to the end, everything it read is durable and in the ledger, and what it keeps is within its bounds.
     pub(crate) fn is_quiet(&self, log: &Log) -> bool {
         let settled = self.engine.progress().all(|p| p.watermark >= p.polled && p.reserved >= p.watermark);
-        self.done || (self.cursor >= log.records.len() && settled && self.engine.memory_bytes() == 0)
+        let levels = self.engine.levels();
+        let kept = levels.open_bytes <= self.cache_bytes && levels.table_bytes <= self.table_bytes;
+        self.done || (self.cursor >= log.records.len() && settled && self.engine.memory_bytes() == 0 && kept)
     }
 
     pub(crate) fn stuck_report(&self) -> String {
         let progress: Vec<_> = self.engine.progress().collect();
         format!(
-            "node {} is stuck at record {}: {progress:?}, {} bytes",
+            "node {} is stuck at record {}: {progress:?}, {} bytes, {:?}",
             self.id,
             self.cursor,
-            self.engine.memory_bytes()
+            self.engine.memory_bytes(),
+            self.engine.levels()
         )
     }
 }

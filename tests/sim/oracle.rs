@@ -7,7 +7,7 @@ use sakia::record::Position;
 use crate::log::Item;
 use crate::node::Node;
 use crate::store::Bucket;
-use crate::world::World;
+use crate::world::{Expiry, World};
 
 pub(crate) fn judge(world: &World) -> Result<(), String> {
     let mut problems = Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn judge(world: &World) -> Result<(), String> {
         *all.entry(*pos).or_default() += 1;
         all
     });
-    for (pos, item) in world.log.positions() {
+    for (pos, item) in world.log.positions().into_iter().filter(|(_, item)| !world.is_excused(*item)) {
         let (n, d) = (stored.get(&pos).copied().unwrap_or(0), dead.get(&pos).copied().unwrap_or(0));
         let good = matches!(item, Item::Good { .. }) && !world.log.hard.contains(&pos);
         match (good, n, d) {
@@ -40,7 +40,8 @@ pub(crate) fn judge(world: &World) -> Result<(), String> {
 /// Buckets of a chain: numbered from 0 without a hole, positions rising through all of them, only the last open.
 fn judge_chains(world: &World, problems: &mut Vec<String>) {
     let mut before: Option<(&(crate::store::Chain, u32), &Bucket)> = None;
-    for (key, bucket) in &world.store.buckets {
+    let expired = |window: i64| world.expiry == Expiry::Passed && window == 0;
+    for (key, bucket) in world.store.buckets.iter().filter(|(key, _)| !expired(key.0.1)) {
         let same = before.filter(|(k, _)| k.0 == key.0);
         let expected = same.map_or(0, |(k, _)| k.1 + 1);
         if key.1 != expected {

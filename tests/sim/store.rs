@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fastrand::Rng;
 use sakia::engine::plan::{ChainKey, Delta, Outcome, Tail, Write};
 use sakia::record::{Position, StreamId};
 use sakia::sink::ledger::coverage::rebuild::Found;
@@ -51,7 +52,8 @@ impl Store {
         match outcome {
             Outcome::Fenced(_) => {
                 self.n_fenced += 1;
-                Outcome::Fenced(self.tail(&chain))
+                let tail = self.tail(&chain);
+                if is_behind(tail.as_ref(), delta) { Outcome::Vanished } else { Outcome::Fenced(tail) }
             }
             Outcome::Refused { .. } => {
                 self.n_refused += 1;
@@ -136,6 +138,14 @@ impl Store {
         found.into_values().collect()
     }
 
+    /// What the server does with a bucket of the first window once that is past its time to live.
+    pub(crate) fn expire_one(&mut self, rng: &mut Rng) {
+        let expired: Vec<_> = self.buckets.keys().filter(|(chain, _)| chain.1 == 0).cloned().collect();
+        if let Some(key) = rng.choice(&expired) {
+            self.buckets.remove(key);
+        }
+    }
+
     pub(crate) fn lose_one(&mut self) {
         let bucket = self.buckets.values_mut().next().expect("something was stored");
         bucket.positions.pop();
@@ -145,6 +155,14 @@ impl Store {
         let bucket = self.buckets.values_mut().next().expect("something was stored");
         let last = *bucket.positions.last().expect("a bucket holds samples");
         bucket.positions.push(last);
+    }
+}
+
+/// Whether the tail is behind what the delta's writer saw confirmed.
+fn is_behind(tail: Option<&Tail>, delta: &Delta) -> bool {
+    match delta.write {
+        Write::Insert { .. } => false,
+        Write::Append { n, hi, .. } | Write::Seal { n, hi } => tail.is_none_or(|t| (t.n, t.hi) < (n, hi)),
     }
 }
 

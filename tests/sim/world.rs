@@ -5,10 +5,10 @@ use std::hash::{BuildHasher, Hasher};
 use fastrand::Rng;
 use sakia::engine::Input;
 use sakia::engine::plan::{LedgerAnswer, LedgerAsk, Plan, Report};
-use sakia::record::Tick;
+use sakia::record::{EventTime, Tick};
 
 use crate::ledger::Ledger;
-use crate::log::Log;
+use crate::log::{Item, Log};
 use crate::node::{Node, policy};
 use crate::store::Store;
 
@@ -19,6 +19,18 @@ enum Message {
     Report { node: usize, report: Report },
     Ask { node: usize, ask: LedgerAsk },
     Answer { node: usize, answer: LedgerAnswer },
+}
+
+/// What nodes believe of the time to live until they hear that the first window's has passed: less than a minute behind.
+const JUST_BEFORE: EventTime = EventTime(-50_000);
+
+/// The first window's time to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Never,
+    Later,
+    /// The server deletes its buckets, one by one.
+    Passed,
 }
 
 #[derive(Debug)]
@@ -35,6 +47,7 @@ pub(crate) struct World {
     group_moved: bool,
     contract: u32,
     pub(crate) max_cap: u32,
+    pub(crate) expiry: Expiry,
     pub(crate) complaints: Vec<String>,
     pub(crate) n_rebuilt: u32,
     trace: u64,
@@ -56,12 +69,16 @@ impl World {
             group_moved: false,
             contract: 0,
             max_cap: 7,
+            expiry: Expiry::Never,
             complaints: Vec::new(),
             n_rebuilt: 0,
             trace: 0,
         };
         let start = if world.rng.u8(0..5) == 0 { world.rng.i64(0..world.log.end()) } else { 0 };
         world.group_moved = start > 0;
+        if world.rng.u8(0..4) == 0 {
+            world.expiry = Expiry::Later;
+        }
         world.start_node(start);
         world
     }
@@ -69,8 +86,11 @@ impl World {
     fn start_node(&mut self, start: i64) {
         let spans = self.ledger.assign(&mut self.rng, start, self.contract);
         let policy = policy(&mut self.rng, self.max_cap);
+        let cache_bytes = if self.rng.bool() { self.rng.u64(0..3000) } else { u64::MAX };
         let id = self.nodes.len();
-        self.nodes.push(Node::new(id, policy, self.now, spans, &self.store.dead, &self.log));
+        let mut node = Node::new(id, policy, cache_bytes, self.now, spans, &self.store.dead, &self.log);
+        node.hear(self.now, JUST_BEFORE);
+        self.nodes.push(node);
     }
 
     pub(crate) fn live(&self) -> impl Iterator<Item = &Node> {
@@ -86,6 +106,7 @@ impl World {
                 4 if self.rng.u8(0..6) == 0 => self.change_contract(),
                 5 => self.revoke(),
                 6 if self.contract == 0 && self.rng.u8(0..6) == 0 => self.lose_ledger(),
+                6 if self.expiry == Expiry::Later && self.rng.u8(0..6) == 0 => self.expiry = Expiry::Passed,
                 _ => self.step(true),
             }
         }
@@ -120,6 +141,9 @@ impl World {
 
     fn step(&mut self, faults: bool) {
         self.now = self.now.after(self.rng.u64(0..4));
+        if self.expiry == Expiry::Passed && self.rng.u8(0..30) == 0 {
+            self.store.expire_one(&mut self.rng);
+        }
         let alive: Vec<usize> = self.live().map(|n| n.id).collect();
         if self.rng.u8(0..10) < 6 {
             let Some(id) = self.rng.choice(&alive).copied() else { return };
@@ -134,6 +158,9 @@ impl World {
     /// One turn of a node's loop.
     fn drive(&mut self, id: usize) {
         let node = &mut self.nodes[id];
+        if self.rng.u8(0..4) == 0 {
+            node.hear(self.now, if self.expiry == Expiry::Passed { EventTime(100) } else { JUST_BEFORE });
+        }
         if self.rng.bool() {
             node.poll(self.now, &self.log);
         } else {
@@ -219,7 +246,10 @@ impl World {
     fn check_durable(&mut self, node: usize, stream: sakia::record::StreamId, upto: i64) {
         let Some(entry) = self.ledger.streams.iter().find(|s| s.id == stream) else { return };
         let (from, to) = (entry.from, upto.min(entry.to));
-        for (pos, _) in self.log.positions() {
+        for (pos, item) in self.log.positions() {
+            if self.is_excused(item) {
+                continue;
+            }
             if pos.offset() < from || pos.offset() >= to || self.store.dead.contains(&(stream, pos)) {
                 continue;
             }
@@ -230,6 +260,11 @@ impl World {
                 self.complaints.push(format!("node {node} advances {stream:?} to {upto}, but {pos:?} is not durable"));
             }
         }
+    }
+
+    /// Whether nothing is promised of a reading, because its window is past its time to live.
+    pub(crate) fn is_excused(&self, item: Item) -> bool {
+        self.expiry == Expiry::Passed && matches!(item, Item::Good { day: 0, .. })
     }
 
     fn crash(&mut self) {

@@ -59,6 +59,8 @@ mod stats;
 mod stored;
 /// Topics beside a world's own, and records that the broker forgets.
 mod topics;
+/// What is kept in bounded places, and partitions that must get on.
+mod upkeep;
 /// The validator of `storage.validator`, and one of an operator's own.
 mod validator;
 /// One topic, one database, one configuration, and what can be done with them.

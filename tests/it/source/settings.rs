@@ -59,6 +59,7 @@ pub(super) fn config(topic: &Topic) -> Config {
         },
         flow: Flow {
             memory_budget_bytes: 64 << 20,
+            cache_budget_bytes: None,
             shards: 2,
             inflight_plans: 2,
             plan_statements: 100,

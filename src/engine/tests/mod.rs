@@ -1,4 +1,6 @@
-//! Scenarios of one engine, one partition and one device, answered by hand.
+//! Scenarios of one engine and one partition, answered by hand; here with one device.
+
+mod upkeep;
 
 use std::sync::Arc;
 
@@ -18,6 +20,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with_table(100_000)
+    }
+
+    /// A table of chains that may take so many bytes.
+    fn with_table(table_bytes: usize) -> Self {
         let mut engine = Engine::new(FlushPolicy {
             max_samples: 6,
             target_bytes: 100_000,
@@ -30,7 +37,7 @@ impl Bench {
             plan_bytes: 100_000,
             linger_ms: 0,
             ledger_interval_ms: 0,
-            max_chains: 100,
+            table_bytes,
         });
         let window = Window { length_ms: 1_000, offset_ms: 0 };
         let span = Span { stream: S, from: 0, to: None, reserved: 0, window, stats: Arc::default() };
@@ -41,9 +48,13 @@ impl Bench {
 
     /// `n` more records of one reading each.
     fn read(&mut self, n: usize) -> &mut Self {
+        self.read_of("d", 5, n)
+    }
+
+    fn read_of(&mut self, device: &str, at: i64, n: usize) -> &mut Self {
         for _ in 0..n {
             let taken = self.engine.accept(A, self.offset).expect("the span is open");
-            let reading = Reading { device: "d", at: EventTime(5), info: &[5, 0, 0, 0, 0], meta: &[], stats: &[] };
+            let reading = Reading { device, at: EventTime(at), info: &[5, 0, 0, 0, 0], meta: &[], stats: &[] };
             self.engine.take(self.now, taken, 0, &reading, SampleNames { time: "time", info: "info" });
             self.offset += 1;
         }
