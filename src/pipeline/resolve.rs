@@ -35,10 +35,9 @@ impl Resolve for LedgerResolve {
     /// Blocks the poll thread, which is none of the runtime's. A stop that is asked for does not wait for a server that
     /// is silent: its time-out would come on top of the drain's, and whoever asked kills the process by then.
     fn assign(&self, ask: PartitionAsk, assignment: Assignment) -> Result<Handed, Refused> {
-        let Some(contract) = self.config.contract_for(&ask.topic) else {
-            let reason = format!("no [[decoder]] names topic {:?}", ask.topic);
-            return Err(Refused { reason, retry: false });
-        };
+        let table = self.config.decoder_for(&ask.topic);
+        let table = table.map_err(|unrouted| Refused { reason: unrouted.to_string(), retry: false })?;
+        let contract = self.config.contract_of(table);
         let assigned = self.runtime.block_on(async {
             tokio::select! {
                 assigned = self.ledger.assign(&ask, assignment, &contract) => assigned,
