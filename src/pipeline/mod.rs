@@ -69,7 +69,7 @@ pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -
     let db = runtime.block_on(connect(&config))?;
     let ledger = Arc::new(runtime.block_on(Ledger::open(db.clone(), &config, cluster))?);
     let sink = BucketSink::new(db.clone(), &config, writers_stopped);
-    let ids = Arc::new(TopicIds::new(&config.kafka, clock)?);
+    let ids = Arc::new(TopicIds::new(&config.kafka)?);
     let figures = Arc::new(Figures::new(&config, clock));
     let parts = Parts { board: Arc::new(Board::new()), sink, ledger, ids, figures, runtime, clock, config };
     parts.runtime.block_on(figures::serve(&parts.config, Arc::clone(&parts.figures), clock))?;

@@ -23,6 +23,8 @@ mod members;
 mod mongod;
 /// The HTTP pages and the memory of a running process.
 mod pages;
+/// Topics that are found by pattern.
+mod patterns;
 /// One record for every reason of a dead letter, beside good neighbours.
 mod poison;
 /// The ledger rules: groups moved or lost, records gone, devices and topics that share.
@@ -35,6 +37,8 @@ mod relay;
 mod rollover;
 /// The program as a child process.
 mod running;
+/// Groups that grow and shrink under load: many members, many partitions, many topics.
+mod scaling;
 /// The orderly end.
 mod shutdown;
 /// Samples as they are stored, one by one, for tests that know what each record held.
