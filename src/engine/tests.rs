@@ -42,12 +42,25 @@ impl Bench {
     /// `n` more records of one reading each.
     fn read(&mut self, n: usize) -> &mut Self {
         for _ in 0..n {
-            let taken = self.engine.accept(A, self.offset).expect("the span is open");
-            let reading = Reading { device: "d", at: EventTime(5), info: &[5, 0, 0, 0, 0], meta: &[], stats: &[] };
-            self.engine.take(self.now, taken, 0, &reading, SampleNames { time: "time", info: "info" });
+            self.read_of(A, self.offset);
             self.offset += 1;
         }
         self
+    }
+
+    fn read_of(&mut self, id: Assignment, offset: i64) {
+        let taken = self.engine.accept(id, offset).expect("the span is open");
+        let reading = Reading { device: "d", at: EventTime(5), info: &[5, 0, 0, 0, 0], meta: &[], stats: &[] };
+        self.engine.take(self.now, taken, 0, &reading, SampleNames { time: "time", info: "info" });
+    }
+
+    /// What the ledger is asked to reserve now; it agrees.
+    fn reserved(&mut self) -> Vec<Assignment> {
+        let Some(ask) = self.engine.poll_ledger(self.now) else { return Vec::new() };
+        let asked = ask.reserve.iter().map(|mark| mark.assignment).collect();
+        let answer = LedgerAnswer { reserved: ask.reserve, advanced: ask.advance, ..LedgerAnswer::default() };
+        self.engine.handle(self.now, Input::Ledger(answer));
+        asked
     }
 
     /// Lets everything grow old and the ledger agree, then takes the next plan.
@@ -183,4 +196,22 @@ fn a_closed_stream_writes_up_to_its_end_and_stops() {
     assert_eq!(bench.applied(), (Write::Insert { n: 0, open: true }, 1));
     assert_eq!(bench.committed(), Some(1));
     assert!(bench.engine.poll_stopped().is_some_and(|(_, reason)| reason.contains("closed at offset 1")));
+}
+
+#[test]
+fn between_turns_only_partitions_in_a_hurry_ask_the_ledger() {
+    const B: Assignment = Assignment(2);
+    let mut bench = Bench::new();
+    bench.engine.policy.ledger_interval_ms = 1_000;
+    let span = bench.engine.held[&A].spans[0].clone();
+    let spans = vec![Span { stream: StreamId(10), ..span }];
+    bench.engine.handle(Tick(0), Input::Assigned(Assigned { assignment: B, origin: origin(), spans, dead: Vec::new() }));
+    bench.read_of(B, 0);
+    assert_eq!(bench.reserved(), [B]);
+    bench.read(3).read_of(B, 1);
+    assert!(bench.reserved().is_empty(), "nothing waits yet");
+    assert!(bench.engine.poll_plan(bench.now).is_none(), "what is due is not reserved");
+    assert_eq!(bench.reserved(), [A]);
+    bench.now = bench.now.after(1_000);
+    assert_eq!(bench.reserved(), [B]);
 }

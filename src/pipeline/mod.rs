@@ -192,7 +192,7 @@ fn policy(config: &Config) -> FlushPolicy {
         plan_statements: flow.plan_statements as usize,
         plan_bytes: PLAN_BYTES,
         linger_ms: 5,
-        ledger_interval_ms: 200,
+        ledger_interval_ms: 1_000,
         max_chains: (budget as usize / 4 / CHAIN_BYTES).max(1_000),
     }
 }

@@ -6,14 +6,12 @@ use super::super::tests::MINIMAL;
 use super::*;
 
 fn config(decoders: &[&[&str]]) -> Config {
-    let tables: String = decoders
-        .iter()
-        .map(|topics| {
-            format!("[[decoder]]\ntopics = {topics:?}\ndevice_path = \"@key\"\ntimestamp_missing = \"kafka\"\n")
-        })
-        .collect();
+    let table = |topics: &&[&str]| {
+        format!("[[decoder]]\ntopics = {topics:?}\ndevice_path = \"@key\"\ntimestamp_missing = \"kafka\"\n")
+    };
+    let tables: Vec<_> = decoders.iter().map(table).collect();
     let (base, _) = MINIMAL.split_once("[[decoder]]").unwrap();
-    Config::from_toml(&format!("{base}{tables}")).unwrap()
+    Config::from_toml(&format!("{base}{}", tables.concat())).unwrap()
 }
 
 #[test]

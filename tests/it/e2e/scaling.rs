@@ -64,7 +64,9 @@ fn under_load(world: &World, n_partitions: i32, n_records: i64, members: impl Fn
         let left = members();
         producing.join().unwrap();
         until_stored(world, n_partitions, n_records);
-        left.into_iter().for_each(|member| _ = member.stop());
+        for member in left {
+            member.stop();
+        }
     });
     world.check(&[]);
 }
