@@ -6,11 +6,12 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use super::chain::Chain;
 use super::plan::ChainKey;
+use super::slots::Slots;
 use crate::record::{Assignment, EventTime, StreamId};
 
 #[derive(Debug)]
 pub(super) struct Chains {
-    slots: Vec<Option<Chain>>,
+    slots: Slots<Option<Chain>>,
     free: Vec<u32>,
     index: HashTable<u32>,
     /// Fixed seed: the order of everything that the engine does must repeat.
@@ -22,7 +23,7 @@ pub(super) struct Chains {
 impl Default for Chains {
     fn default() -> Self {
         Self {
-            slots: Vec::new(),
+            slots: Slots::new(),
             free: Vec::new(),
             index: HashTable::new(),
             hasher: FixedState::with_seed(0x5a_41_4b_49_41),

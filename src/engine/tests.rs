@@ -205,7 +205,9 @@ fn between_turns_only_partitions_in_a_hurry_ask_the_ledger() {
     bench.engine.policy.ledger_interval_ms = 1_000;
     let span = bench.engine.held[&A].spans[0].clone();
     let spans = vec![Span { stream: StreamId(10), ..span }];
-    bench.engine.handle(Tick(0), Input::Assigned(Assigned { assignment: B, origin: origin(), spans, dead: Vec::new() }));
+    bench
+        .engine
+        .handle(Tick(0), Input::Assigned(Assigned { assignment: B, origin: origin(), spans, dead: Vec::new() }));
     bench.read_of(B, 0);
     assert_eq!(bench.reserved(), [B]);
     bench.read(3).read_of(B, 1);
@@ -214,4 +216,17 @@ fn between_turns_only_partitions_in_a_hurry_ask_the_ledger() {
     assert_eq!(bench.reserved(), [A]);
     bench.now = bench.now.after(1_000);
     assert_eq!(bench.reserved(), [B]);
+}
+
+#[test]
+fn waits_that_ended_early_are_not_kept_until_their_age() {
+    let mut bench = Bench::new();
+    bench.engine.policy.flush_age_ms = 86_400_000;
+    for _ in 0..5_000 {
+        bench.read(3).reserved();
+        let mut plan = bench.engine.poll_plan(bench.now).expect("three are enough");
+        let deltas = plan.deltas.drain(..).map(|delta| (delta, Outcome::Applied)).collect();
+        bench.engine.handle(bench.now, Input::Written(Report { id: plan.id, deltas, ..Report::default() }));
+    }
+    assert!(bench.engine.ages.len() < 2_000, "{}", bench.engine.ages.len());
 }
