@@ -94,8 +94,10 @@ impl Poller<'_> {
             let revoked = Inbound::Revoked { assignments: assignments.clone(), deadline, flush: drain_ms > 0 };
             self.send(shard, if is_lost { Inbound::Lost { assignments } } else { revoked })?;
         }
+        let mut drained_ms = 0;
         if !is_lost {
             self.wait_released(&gone, deadline, false)?;
+            drained_ms = self.wiring.clock.now().since(begun);
             self.commit_now(|live| gone.contains(&live.place.assignment));
         }
         for (topic, partition) in places {
@@ -106,7 +108,7 @@ impl Poller<'_> {
             tracing::warn!(%error, "assignment not given up");
         }
         let took_ms = self.wiring.clock.now().since(begun);
-        tracing::info!(n_partitions = places.len(), took_ms, "partitions given up");
+        tracing::info!(n_partitions = places.len(), drained_ms, took_ms, "partitions given up");
         Ok(())
     }
 
