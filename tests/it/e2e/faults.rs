@@ -101,13 +101,13 @@ fn a_backlog_far_beyond_the_memory_is_stored_within_it() {
 #[test]
 fn case_27_a_backlog_of_many_devices_is_stored_within_the_memory() {
     let mut world = World::new("devices", 64);
-    world.settings("[flow]\nmemory_budget = \"16MiB\"\n");
-    world.produce(&["--total", "30000", "--devices", "15000", "--span", "12h"]);
+    world.settings("[bucket]\nflush_age = \"1s\"\n[flow]\nmemory_budget = \"16MiB\"\n");
+    world.produce(&["--total", "20000", "--devices", "10000", "--span", "12h"]);
     let running = world.start(&LISTEN);
     let pages = Pages::of(&running);
     until("everything is stored", || {
         check_memory(&running, &pages, 16 * MIB);
-        n_durable(&pages) == 30_000
+        n_durable(&pages) == 20_000
     });
     running.stop();
     world.check(&[]);
