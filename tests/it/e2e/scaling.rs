@@ -121,7 +121,7 @@ fn case_02_scaling_from_two_to_three_to_one_stores_each_reading_once() {
     });
 }
 
-/// Statements that the server has executed on the ledger: a command of many counts as many.
+/// Writes to the ledger, as the server counts them.
 fn ledger_writes(world: &World) -> i64 {
     let stats = doc! { "$collStats": { "latencyStats": {} } };
     let answer = world.command(doc! { "aggregate": "readings_ledger", "pipeline": [stats], "cursor": {} });
@@ -141,7 +141,7 @@ fn sixty_four_partitions_change_hands_quickly_and_burden_the_ledger_little() {
         let before = ledger_writes(&world);
         thread::sleep(Duration::from_secs(3));
         let a_second = (ledger_writes(&world) - before) / 3;
-        writeln!(std::io::stderr(), "64 partitions: {a_second} statements a second to the ledger").ok();
+        writeln!(std::io::stderr(), "64 partitions: {a_second} writes a second to the ledger").ok();
         let second = joined(&world);
         report("64 partitions", &[first.log(), second.log()]);
         vec![first, second]
