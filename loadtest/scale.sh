@@ -61,7 +61,8 @@ run "$BIN_DIR/loadtest" produce --topic "$name" --partitions "$partitions" --tot
 run "$BIN_DIR/sakia" --config "$dir/sakia.toml" init
 begin=$(date +%s.%N)
 echo "+ $BIN_DIR/sakia --config $dir/sakia.toml run --until-caught-up"
-"$BIN_DIR/sakia" --config "$dir/sakia.toml" run --until-caught-up 2>"$dir/log" &
+: >"$dir/log"
+"$BIN_DIR/sakia" --config "$dir/sakia.toml" run --until-caught-up 2>>"$dir/log" &
 pid=$!
 peak=0 anon=0 at='' address=''
 while kill -0 "$pid" 2>/dev/null; do
