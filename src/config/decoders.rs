@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::contract::{DecoderTable, TimestampFormat};
-use super::names::{check_field, check_topic};
+use super::names::check_field;
 use super::problem::did_you_mean;
 use super::reader::Reader;
+use super::topics::check_topic;
 
 /// Every key of the table, for the list of known keys even where no decoder is configured.
 const KEYS: [&str; 12] = [
@@ -73,7 +74,7 @@ fn table(r: &mut Reader<'_>, i: usize) -> Option<DecoderTable> {
     let meta = r.list(&at("meta"), |path| check_path(path).and_then(|()| check_field(last_segment(path))));
     let stats = r.list(&at("stats"), check_field);
     let explode = r.text(&at("explode"), check_path);
-    r.required(&at("topics"), "write the exact names of the topics that this decoder reads");
+    r.required(&at("topics"), "write the names of the topics that this decoder reads");
     r.required(&at("device_path"), "write where the device id is, such as \"deviceid\" or \"@key\"");
     let table = DecoderTable {
         name: name.or_else(|| topics.as_ref()?.first().cloned()).unwrap_or_default(),

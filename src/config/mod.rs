@@ -17,6 +17,7 @@ mod reader;
 mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod topics;
 mod units;
 mod validate;
 
@@ -56,7 +57,7 @@ pub struct Config {
 pub struct Kafka {
     pub brokers: String,
     pub group: String,
-    /// Union of the decoders' topics, in order of first mention.
+    /// Union of the decoders' topics, in order of first mention; some may be patterns (`topics::is_pattern`).
     pub topics: Vec<String>,
     /// librdkafka options passed through; none of the protocol's own is among them.
     pub options: BTreeMap<String, String>,
@@ -229,16 +230,20 @@ impl Config {
         Ok(Loaded { config: config.expect("invariant: a section is missing only where a problem says so"), entries })
     }
 
-    /// What readings of this topic are stored under; `None` where no decoder reads it.
-    ///
-    /// The decoder's name and its other topics are left out: renaming it or adding a topic decides nothing about this
-    /// topic's readings, and must not close its streams. So is the order of names that form a set.
+    /// What readings of this topic are stored under; `None` where no decoder reads it, or no single one.
     pub fn contract_for(&self, topic: &str) -> Option<Contract> {
-        let table = self.decoders.iter().find(|decoder| decoder.topics.iter().any(|name| name == topic))?;
-        let mut decoder = DecoderTable { name: topic.to_owned(), topics: vec![topic.to_owned()], ..table.clone() };
+        self.decoder_for(topic).ok().map(|table| self.contract_of(table))
+    }
+
+    /// What readings of this decoder are stored under.
+    ///
+    /// Its name and its topics are left out: renaming it, adding a topic or widening a pattern decides nothing about a
+    /// reading, and must not close streams. So is the order of names that form a set.
+    pub fn contract_of(&self, table: &DecoderTable) -> Contract {
+        let mut decoder = DecoderTable { name: String::new(), topics: Vec::new(), ..table.clone() };
         decoder.include.sort_unstable();
         decoder.exclude.sort_unstable();
-        Some(Contract {
+        Contract {
             decoder_version: contract::DECODER_VERSION,
             decoder,
             window_length_ms: self.bucket.window.length_ms,
@@ -250,6 +255,6 @@ impl Config {
             isolation_level: ISOLATION_LEVEL.to_owned(),
             time_name: self.fields.time.clone(),
             info_name: self.fields.info.clone(),
-        })
+        }
     }
 }

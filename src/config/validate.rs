@@ -79,8 +79,7 @@ fn check_decoders(r: &mut Reader<'_>, config: &Config) {
         return;
     }
     for (i, table) in config.decoders.iter().enumerate() {
-        let contract = table.topics.first().and_then(|topic| config.contract_for(topic));
-        if let Some(Err(message)) = contract.map(|contract| Decoder::new(&contract)) {
+        if let Err(message) = Decoder::new(&config.contract_of(table)) {
             r.problem(&format!("decoder.{i}"), message);
         }
     }

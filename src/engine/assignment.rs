@@ -99,6 +99,11 @@ impl Held {
         self.phase != Phase::Stopped && (reserve || self.mark.committable() > self.advanced)
     }
 
+    /// A chain waits for `reserved`, or the next owner for the partition.
+    pub(super) fn is_in_a_hurry(&self) -> bool {
+        self.phase != Phase::Live || !self.waiting.is_empty()
+    }
+
     /// The ledger took the whole ask: what it advances to, if that is news.
     pub(super) fn settled(&mut self) -> Option<i64> {
         if self.asked <= self.advanced {

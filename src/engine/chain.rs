@@ -106,6 +106,10 @@ impl Chain {
     pub(super) fn run_for(&mut self, meta: &[u8], n_stats: usize) -> &mut Run {
         let joins = self.runs.last().is_some_and(|run| meta.is_empty() || run.meta.as_deref() == Some(meta));
         if !joins {
+            if self.runs.is_empty() {
+                // Most chains never have a second one, and room for four is the default.
+                self.runs.reserve_exact(1);
+            }
             let meta = (!meta.is_empty()).then(|| Arc::from(meta));
             self.runs.push(Run { meta, samples: Samples::new(n_stats) });
         }

@@ -4,14 +4,15 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-use super::chain::{Chain, Run};
+use super::chain::Chain;
 use super::order::Order;
 use super::plan::ChainKey;
+use super::slots::Slots;
 use crate::record::{Assignment, EventTime, StreamId};
 
 #[derive(Debug)]
 pub(super) struct Chains {
-    slots: Vec<Option<Chain>>,
+    slots: Slots<Option<Chain>>,
     free: Vec<u32>,
     index: HashTable<u32>,
     /// Fixed seed: the order of everything that the engine does must repeat.
@@ -33,7 +34,7 @@ const WAITING_BYTES: usize = 128;
 impl Default for Chains {
     fn default() -> Self {
         Self {
-            slots: Vec::new(),
+            slots: Slots::new(),
             free: Vec::new(),
             index: HashTable::new(),
             hasher: FixedState::with_seed(0x5a_41_4b_49_41),

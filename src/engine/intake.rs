@@ -22,6 +22,9 @@ pub struct SampleNames<'a> {
     pub info: &'a str,
 }
 
+/// So many waits are not worth tidying up.
+const FEW_AGES: usize = 1_024;
+
 impl Engine {
     /// A record was polled. `None`: covered by the ledger, handed on before, or of an assignment that is gone; there is
     /// nothing to decode. To be called in offset order.
@@ -100,6 +103,10 @@ impl Engine {
         chain.since = now;
         chain.wait = wait;
         self.ages.push_back((now.after(self.policy.flush_age_ms), slot, wait));
+        if self.ages.len() > 2 * self.chains.len() + FEW_AGES {
+            // Waits that ended early: a day's worth of them at a large `flush_age` would outgrow everything else.
+            self.ages.retain(|(_, slot, wait)| self.chains.get(*slot).is_some_and(|c| c.wait == *wait));
+        }
         self.hold_first(slot);
     }
 

@@ -6,22 +6,27 @@ use crate::record::{StreamId, Tick};
 
 impl Engine {
     /// What the ledger is to be told now. The next ask comes only after the answer to this one.
+    ///
+    /// All partitions have their turn once in an interval. In between only those ask that something waits for: with many
+    /// partitions, telling of all of them whenever one is in a hurry would keep the server busy with the ledger alone.
     pub fn poll_ledger(&mut self, now: Tick) -> Option<LedgerAsk> {
         if self.next_ledger_ask().is_none_or(|at| at > now) {
             return None;
         }
+        let all = self.ledger_at <= now;
         let mut ask = LedgerAsk::default();
-        for held in self.held.values_mut().filter(|h| h.phase != Phase::Stopped) {
+        for held in self.held.values_mut().filter(|h| h.phase != Phase::Stopped && (all || h.is_in_a_hurry())) {
             held.ask(&mut ask);
+        }
+        if all {
+            self.ledger_at = now.after(self.policy.ledger_interval_ms);
         }
         if ask == LedgerAsk::default() {
             // What was durable lies in covered stretches only: nothing to tell, but something to commit.
             self.settle_all();
-            self.ledger_at = now.after(self.policy.ledger_interval_ms);
             return None;
         }
         self.ledger_busy = true;
-        self.ledger_at = now.after(self.policy.ledger_interval_ms);
         Some(ask)
     }
 
@@ -31,10 +36,9 @@ impl Engine {
             return None;
         }
         let wants = self.held.values().filter(|h| h.wants_ledger());
-        let urgent = |h: &super::Held| h.phase != Phase::Live || !h.waiting.is_empty();
         let mut any = false;
         for held in wants {
-            if urgent(held) {
+            if held.is_in_a_hurry() {
                 return Some(Tick(0));
             }
             any = true;

@@ -72,9 +72,9 @@ pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -
     let db = runtime.block_on(connect(&config))?;
     let ledger = Arc::new(runtime.block_on(Ledger::open(db.clone(), &config, cluster))?);
     let sink = BucketSink::new(db.clone(), &config, writers_stopped);
-    let ids = Arc::new(TopicIds::new(&config.kafka, clock)?);
     let bounds = runtime.block_on(Bounds::find_out(&config, &db));
     let figures = Arc::new(Figures::new(&config, clock, bounds));
+    let ids = Arc::new(TopicIds::new(&config.kafka)?);
     let parts = Parts { board: Arc::new(Board::new()), sink, ledger, ids, figures, runtime, clock, config };
     parts.runtime.block_on(figures::serve(&parts.config, Arc::clone(&parts.figures), clock))?;
     parts.runtime.spawn(listen_for_signals(Arc::clone(&stop)));
@@ -197,7 +197,7 @@ fn policy(config: &Config) -> FlushPolicy {
         plan_statements: flow.plan_statements as usize,
         plan_bytes: PLAN_BYTES,
         linger_ms: 5,
-        ledger_interval_ms: 200,
+        ledger_interval_ms: 1_000,
         table_bytes: budget as usize / TABLE_SHARE,
     }
 }

@@ -1,6 +1,5 @@
 //! Takes the shards' asks to the ledger, but none for records of a topic that is no longer the one handed over.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crossbeam::channel::Sender;
@@ -32,13 +31,14 @@ pub(super) async fn settle_asks(
 
 /// Takes out what must not be reserved, with the reason. What is durable may still be said of the old topic.
 async fn sift(ids: &Arc<TopicIds>, mut ask: LedgerAsk) -> (LedgerAsk, Vec<(Assignment, String)>) {
-    let topics: BTreeSet<String> = ask.reserve.iter().map(|mark| mark.origin.topic.clone()).collect();
-    if topics.is_empty() {
+    if ask.reserve.is_empty() {
         return (ask, Vec::new());
     }
+    let origins: Vec<_> = ask.reserve.iter().map(|mark| Arc::clone(&mark.origin)).collect();
     let ids = Arc::clone(ids);
+    let changed = move || ids.changed(&origins.iter().map(|origin| origin.topic.as_str()).collect());
     // It fails only when the runtime shuts down, and then nothing is reserved or sent any more.
-    let changed = tokio::task::spawn_blocking(move || ids.changed(topics)).await.unwrap_or_default();
+    let changed = tokio::task::spawn_blocking(changed).await.unwrap_or_default();
     let mut broken = Vec::new();
     ask.reserve.retain(|mark| match changed.get(&mark.origin.topic) {
         None => true,

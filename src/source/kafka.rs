@@ -22,6 +22,7 @@ use super::flow::{Limits, Quiet, queue_bytes};
 use super::{SourceError, native};
 use crate::clock::Clock;
 use crate::config::Kafka;
+use crate::config::topics::INTERNAL_TOPICS;
 
 /// How long the other members wait for one that takes part in a rebalance, and how long this one may go without polling.
 const MAX_POLL_INTERVAL_MS: u64 = 300_000;
@@ -34,6 +35,8 @@ pub fn client_config(kafka: &Kafka, memory_budget_bytes: u64) -> ClientConfig {
     config.set("fetch.queue.backoff.ms", "10");
     config.set("fetch.wait.max.ms", "100");
     config.set("client.id", "sakia");
+    // Hides them from patterns.
+    config.set("topic.blacklist", INTERNAL_TOPICS);
     for (name, value) in &kafka.options {
         config.set(name, value);
     }

@@ -8,8 +8,8 @@
 //! - A full shard first makes the poll thread wait, which costs nothing; only after a while are its partitions paused,
 //!   which throws prefetched records away but lets rebalances be served.
 //!
-//! `batch`, `board`, `flow`, `outbox` and `table` are pure; `asking`, `kafka`, `native`, `poll`, `rebalance`, `sampling`,
-//! `settle` and `topic_ids` talk to the client.
+//! `batch`, `board`, `flow`, `outbox` and `table` are pure; `asking`, `kafka`, `native`, `poll`, `questions`, `rebalance`,
+//! `sampling`, `settle` and `topic_ids` talk to the client.
 
 #[cfg(feature = "service")]
 pub mod asking;
@@ -26,6 +26,8 @@ mod native;
 mod outbox;
 #[cfg(feature = "service")]
 mod poll;
+#[cfg(feature = "service")]
+mod questions;
 #[cfg(feature = "service")]
 mod rebalance;
 #[cfg(feature = "service")]
@@ -112,7 +114,8 @@ pub struct Refused {
 
 /// Asks the ledger. Called on the poll thread; may block for a few seconds.
 pub trait Resolve: Send + Sync {
-    fn assign(&self, ask: PartitionAsk, assignment: Assignment) -> Result<Handed, Refused>;
+    /// One answer an ask, in their order.
+    fn assign(&self, asks: Vec<(PartitionAsk, Assignment)>) -> Vec<Result<Handed, Refused>>;
 }
 
 /// Asks the source to stop; shared with whoever hears the process's signals.

@@ -16,6 +16,7 @@ use super::outbox::Outbox;
 use super::table::{State, Table, Verdict};
 use super::{SourceError, Stopped, Wiring, native};
 use crate::config::Config;
+use crate::config::topics::subscription;
 use crate::record::Tick;
 
 /// Longest wait for a record; how late a stop, a release or a full shard's recovery may be noticed.
@@ -38,7 +39,8 @@ pub fn run(config: &Config, wiring: Wiring) -> Result<Stopped, SourceError> {
     let consumer: Client = client_config(&config.kafka, config.flow.memory_budget_bytes)
         .create_with_context(context)
         .map_err(SourceError::Client)?;
-    let topics: Vec<&str> = config.kafka.topics.iter().map(String::as_str).collect();
+    let topics = subscription(&config.kafka.topics);
+    let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
     consumer.subscribe(&topics).map_err(SourceError::Subscribe)?;
     let mut poller = Poller::new(config, wiring, consumer);
     let ended = poller.poll_until_ended();

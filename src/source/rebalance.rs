@@ -1,22 +1,19 @@
 //! Partitions come, go, and are handed over again.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use rdkafka::consumer::Consumer;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::batch::Place;
 use super::counts::add;
 use super::flow::shard_of;
 use super::kafka::{Shift, max_poll_interval_ms};
 use super::poll::Poller;
 use super::table::{Held, Live, State};
-use super::{Handed, Inbound, PartitionAsk, Refused, SourceError, native};
+use super::{Inbound, Refused, SourceError};
 use crate::record::{Assignment, Tick};
 
-/// Longest wait for one answer of a broker.
-const BROKER_WAIT: Duration = Duration::from_secs(10);
 /// Until a partition is asked for again whose trouble may go away by itself.
 const RETRY_MS: u64 = 2_000;
 /// Until a partition is tried again that somebody has to mend something for, so that mending it is enough.
@@ -25,7 +22,7 @@ const RETRY_UNMENDED_MS: u64 = 60_000;
 /// has just been assigned is not fetched yet.
 const STATISTICS_TO_SETTLE: u64 = 3;
 
-type Places = Vec<(String, i32)>;
+pub(super) type Places = Vec<(String, i32)>;
 
 impl Poller<'_> {
     pub(super) fn shift(&mut self, shift: Shift) -> Result<(), SourceError> {
@@ -34,7 +31,7 @@ impl Poller<'_> {
             Shift::Assign(places) => {
                 // A commit that was under way while the group rebalanced has failed without a word.
                 self.table.doubt_commits();
-                self.take_over(places)
+                self.take_over(&places)
             }
             Shift::Revoke(places) => self.give_up(&places),
         }
@@ -42,48 +39,43 @@ impl Poller<'_> {
 
     /// Partitions were assigned to this member. Each is read from where the ledger says; one that the ledger refuses is
     /// assigned too, since the group counts on it, but paused.
-    fn take_over(&mut self, places: Places) -> Result<(), SourceError> {
+    fn take_over(&mut self, places: &Places) -> Result<(), SourceError> {
         tracing::info!(n_partitions = places.len(), "partitions assigned");
         let now = self.wiring.clock.now();
-        let mut asks = self.ask(&places).map_err(|reason| Refused { reason, retry: true });
         let mut list = TopicPartitionList::with_capacity(places.len());
-        for (i, (topic, partition)) in places.into_iter().enumerate() {
-            let ask = asks.as_ref().map(|asks| asks[i].clone()).map_err(Clone::clone);
-            let end = ask.as_ref().map_or(Offset::End, |ask| Offset::Offset(ask.high));
-            let resolved = ask.and_then(|ask| self.resolve(ask));
-            self.table.remove(&topic, partition);
-            let shard = shard_of(&topic, partition, self.outboxes.len());
-            let (state, from) = match resolved {
+        for ((topic, partition), answer) in places.iter().zip(self.resolve(places)) {
+            self.table.remove(topic, *partition);
+            let shard = shard_of(topic, *partition, self.outboxes.len());
+            let (state, from) = match answer {
                 Ok((live, handed)) => {
                     let from = Offset::Offset(live.position);
                     self.send(shard, Inbound::Assigned(Box::new(handed)))?;
                     (State::Live(live), from)
                 }
                 Err(refused) => {
-                    log_refusal(&topic, partition, &refused);
-                    if refused.retry {
-                        // Whoever is down stays down for the other partitions, and each question may take its time-out.
-                        asks = Err(refused.clone());
-                    }
-                    (stopped(refused, now), end)
+                    log_refusal(topic, *partition, &refused);
+                    (stopped(refused, now), Offset::End)
                 }
             };
-            if let Err(error) = list.add_partition_offset(&topic, partition, from) {
+            if let Err(error) = list.add_partition_offset(topic, *partition, from) {
                 tracing::error!(topic, partition, ?from, %error, "offset cannot be assigned");
             }
-            self.table.rows.push(Held { topic: topic.into(), partition, shard, state });
+            self.table.rows.push(Held { topic: topic.as_str().into(), partition: *partition, shard, state });
         }
         if let Err(error) = self.consumer.incremental_assign(&list) {
             // The group has moved on meanwhile; a revocation of these partitions follows.
             tracing::warn!(%error, "assignment not taken up");
         }
         self.pause_unwanted();
+        let took_ms = self.wiring.clock.now().since(now);
+        tracing::info!(n_partitions = places.len(), took_ms, "partitions handed over");
         Ok(())
     }
 
     /// Partitions are taken away. What is held of them is written until the deadline, and what is durable committed, so
     /// that the next owner need not read it again. If they are lost, they have another owner already.
     fn give_up(&mut self, places: &Places) -> Result<(), SourceError> {
+        let begun = self.wiring.clock.now();
         let is_lost = self.consumer.assignment_lost();
         tracing::info!(n_partitions = places.len(), is_lost, "partitions revoked");
         let mut by_shard: BTreeMap<usize, Vec<Assignment>> = BTreeMap::new();
@@ -97,13 +89,15 @@ impl Poller<'_> {
         }
         let gone: Vec<Assignment> = by_shard.values().flatten().copied().collect();
         let drain_ms = self.config.flow.drain_timeout_ms.min(max_poll_interval_ms(&self.config.kafka) / 3);
-        let deadline = self.wiring.clock.now().after(drain_ms);
+        let deadline = begun.after(drain_ms);
         for (shard, assignments) in by_shard {
             let revoked = Inbound::Revoked { assignments: assignments.clone(), deadline, flush: drain_ms > 0 };
             self.send(shard, if is_lost { Inbound::Lost { assignments } } else { revoked })?;
         }
+        let mut drained_ms = 0;
         if !is_lost {
             self.wait_released(&gone, deadline, false)?;
+            drained_ms = self.wiring.clock.now().since(begun);
             self.commit_now(|live| gone.contains(&live.place.assignment));
         }
         for (topic, partition) in places {
@@ -113,13 +107,15 @@ impl Poller<'_> {
         if let Err(error) = self.consumer.incremental_unassign(&list) {
             tracing::warn!(%error, "assignment not given up");
         }
+        let took_ms = self.wiring.clock.now().since(begun);
+        tracing::info!(n_partitions = places.len(), drained_ms, took_ms, "partitions given up");
         Ok(())
     }
 
     /// What was believed about a partition is void, or its shard gave up on it: drop the assignment and ask the ledger.
     pub(super) fn reassign(&mut self, row: usize, reason: &str) -> Result<(), SourceError> {
         self.halt(row, reason, 0)?;
-        self.try_again(row)?;
+        self.try_again(&[row])?;
         Ok(())
     }
 
@@ -169,51 +165,56 @@ impl Poller<'_> {
         Ok(())
     }
 
-    /// Asks again for partitions that could not be handed over.
+    /// Asks again for partitions that could not be handed over; those of one topic at once, since they mostly stop and
+    /// are mended together.
     pub(super) fn retry_stopped(&mut self, now: Tick) -> Result<(), SourceError> {
-        for row in 0..self.table.rows.len() {
-            let is_due = matches!(&self.table.rows[row].state, State::Stopped { retry_at, .. } if *retry_at <= now);
-            if is_due && !self.try_again(row)? {
-                // Whoever is down stays down for the other partitions too.
+        let mut due: BTreeMap<Arc<str>, Vec<usize>> = BTreeMap::new();
+        for (row, held) in self.table.rows.iter().enumerate() {
+            if matches!(&held.state, State::Stopped { retry_at, .. } if *retry_at <= now) {
+                due.entry(Arc::clone(&held.topic)).or_default().push(row);
+            }
+        }
+        for rows in due.values() {
+            if !self.try_again(rows)? {
+                // Whoever is down stays down for the other topics too.
                 break;
             }
         }
         Ok(())
     }
 
-    /// Asks the ledger for a stopped partition and starts it where the ledger says. False = no answer could be had.
-    fn try_again(&mut self, row: usize) -> Result<bool, SourceError> {
+    /// Asks the ledger for stopped partitions and starts them where it says. False = no answer could be had.
+    fn try_again(&mut self, rows: &[usize]) -> Result<bool, SourceError> {
         self.forget_last_row();
-        let held = &self.table.rows[row];
-        let (shard, topic, partition) = (held.shard, held.topic.to_string(), held.partition);
-        let asks = self.ask(&[(topic.clone(), partition)]).map_err(|reason| Refused { reason, retry: true });
-        let resolved = asks.and_then(|mut asks| self.resolve(asks.remove(0)));
-        let resolved = resolved.and_then(|(live, handed)| {
-            // Not a seek: it is refused for a partition whose fetching has ended (librdkafka issue 2961).
-            let restarted = self.restart(&topic, partition, live.position);
-            let retry = |error| Refused { reason: format!("the client does not restart it: {error}"), retry: true };
-            restarted.map(|()| (live, handed)).map_err(retry)
-        });
-        match resolved {
-            Ok((live, handed)) => {
-                tracing::info!(topic, partition, from = live.position, "partition handed over");
-                self.send(shard, Inbound::Assigned(Box::new(handed)))?;
-                self.table.rows[row].state = State::Live(live);
-                self.pause_unwanted();
-                add(&self.wiring.counts.reassigns, 1);
-                Ok(true)
-            }
-            Err(refused) => {
-                let is_known =
-                    matches!(&self.table.rows[row].state, State::Stopped { reason, .. } if *reason == refused.reason);
-                if !is_known {
-                    log_refusal(&topic, partition, &refused);
+        let place = |row: &usize| (self.table.rows[*row].topic.to_string(), self.table.rows[*row].partition);
+        let places: Places = rows.iter().map(place).collect();
+        let mut may_go_on = true;
+        for ((row, (topic, partition)), answer) in rows.iter().zip(&places).zip(self.resolve(&places)) {
+            let answer = answer.and_then(|(live, handed)| {
+                // Not a seek: it is refused for a partition whose fetching has ended (librdkafka issue 2961).
+                let restarted = self.restart(topic, *partition, live.position);
+                let retry = |error| Refused { reason: format!("the client does not restart it: {error}"), retry: true };
+                restarted.map(|()| (live, handed)).map_err(retry)
+            });
+            match answer {
+                Ok((live, handed)) => {
+                    tracing::info!(topic, partition, from = live.position, "partition handed over");
+                    self.send(self.table.rows[*row].shard, Inbound::Assigned(Box::new(handed)))?;
+                    self.table.rows[*row].state = State::Live(live);
+                    add(&self.wiring.counts.reassigns, 1);
                 }
-                let may_go_on = !refused.retry;
-                self.table.rows[row].state = stopped(refused, self.wiring.clock.now());
-                Ok(may_go_on)
+                Err(refused) => {
+                    let state = &mut self.table.rows[*row].state;
+                    if !matches!(state, State::Stopped { reason, .. } if *reason == refused.reason) {
+                        log_refusal(topic, *partition, &refused);
+                    }
+                    may_go_on &= !refused.retry;
+                    *state = stopped(refused, self.wiring.clock.now());
+                }
             }
         }
+        self.pause_unwanted();
+        Ok(may_go_on)
     }
 
     fn restart(&self, topic: &str, partition: i32, from: i64) -> rdkafka::error::KafkaResult<()> {
@@ -222,46 +223,6 @@ impl Poller<'_> {
         self.consumer.incremental_unassign(&list)?;
         self.consumer.incremental_assign(&list)?;
         self.consumer.resume(&list)
-    }
-
-    /// Gathers what the ledger has to know.
-    fn ask(&self, places: &[(String, i32)]) -> Result<Vec<PartitionAsk>, String> {
-        let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
-        let mut list = TopicPartitionList::with_capacity(places.len());
-        for (topic, partition) in places {
-            list.add_partition(topic, *partition);
-        }
-        let committed = self.consumer.committed_offsets(list, BROKER_WAIT);
-        let committed = committed.map_err(|e| failed("committed offsets are not known", &e))?;
-        let mut topic_ids = BTreeMap::new();
-        let mut asks = Vec::with_capacity(places.len());
-        for (topic, partition) in places {
-            if !topic_ids.contains_key(topic) {
-                let id = native::topic_id(self.consumer.client().native_ptr(), topic, BROKER_WAIT)?;
-                topic_ids.insert(topic.clone(), id);
-            }
-            let topic_id = topic_ids[topic].clone();
-            let ends = self.consumer.fetch_watermarks(topic, *partition, BROKER_WAIT);
-            let (low, high) = ends.map_err(|e| failed("ends of the partition are not known", &e))?;
-            let element = committed.find_partition(topic, *partition);
-            let committed = match element.map(|e| e.error().map(|()| e.offset())).transpose() {
-                Ok(Some(Offset::Offset(offset))) => Some(offset),
-                Ok(_) => None,
-                Err(e) => return Err(failed("committed offset is not known", &e)),
-            };
-            asks.push(PartitionAsk { topic: topic.clone(), partition: *partition, topic_id, committed, low, high });
-        }
-        Ok(asks)
-    }
-
-    fn resolve(&mut self, ask: PartitionAsk) -> Result<(Live, Handed), Refused> {
-        self.last_assignment += 1;
-        let assignment = Assignment(self.last_assignment);
-        let place = Place { assignment, topic: ask.topic.as_str().into(), partition: ask.partition };
-        let (committed, high) = (ask.committed, ask.high);
-        let handed = self.wiring.resolve.assign(ask, assignment)?;
-        let n_statistics = self.consumer.context().fetches().n;
-        Ok((Live::new(place, &handed.assigned.spans, committed, high, n_statistics), handed))
     }
 
     fn send(&mut self, shard: usize, event: Inbound) -> Result<(), SourceError> {

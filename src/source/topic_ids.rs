@@ -5,24 +5,21 @@
 //! after records were polled and before their offsets are reserved: if it is still the one that the partition was handed
 //! over with, the records are of that topic, since ids never come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use super::{SourceError, kafka, native};
-use crate::clock::Clock;
 use crate::config::Kafka;
-use crate::record::Tick;
 
-/// Longest wait for the answers of one round; writing waits as long.
-const WAIT_MS: u64 = 2_000;
+/// Longest wait for an answer; writing waits as long.
+const WAIT: Duration = Duration::from_secs(2);
 
 pub struct TopicIds {
     /// Of no group, so that it may be used and dropped apart from the poll thread.
     client: BaseConsumer,
-    clock: Clock,
     /// The id that each topic's partitions were handed over with.
     known: Mutex<BTreeMap<String, String>>,
 }
@@ -35,9 +32,9 @@ pub struct Changed {
 }
 
 impl TopicIds {
-    pub fn new(config: &Kafka, clock: Clock) -> Result<Self, SourceError> {
+    pub fn new(config: &Kafka) -> Result<Self, SourceError> {
         let client = kafka::groupless_config(config).create().map_err(SourceError::Client)?;
-        Ok(Self { client, clock, known: Mutex::default() })
+        Ok(Self { client, known: Mutex::default() })
     }
 
     /// The ledger has handed over a partition of `topic` under this id.
@@ -45,30 +42,31 @@ impl TopicIds {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(topic.to_owned(), id.to_owned());
     }
 
-    /// Asks the broker which of `topics` have changed; blocks. A broker that does not answer, or no longer has a topic,
-    /// proves nothing: what was polled before is stored all the same, rather than that the store waits for Kafka.
-    pub fn changed(&self, topics: impl IntoIterator<Item = String>) -> BTreeMap<String, Changed> {
+    /// Asks the broker which of `topics` have changed, all in one question; blocks. A broker that does not answer, or no
+    /// longer has a topic, proves nothing: what was polled before is stored all the same, rather than that the store
+    /// waits for Kafka.
+    pub fn changed(&self, topics: &BTreeSet<&str>) -> BTreeMap<String, Changed> {
         // Nobody else takes this client's events, which would pile up.
         while self.client.poll(Duration::ZERO).is_some() {}
-        let deadline = self.clock.now().after(WAIT_MS);
-        let changed = topics.into_iter().filter_map(|topic| Some((self.change_of(&topic, deadline)?, topic)));
-        changed.map(|(changed, topic)| (topic, changed)).collect()
-    }
-
-    fn change_of(&self, topic: &str, deadline: Tick) -> Option<Changed> {
-        let was = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(topic).cloned()?;
-        let left_ms = deadline.since(self.clock.now());
-        if left_ms == 0 {
-            return None;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let asked: BTreeSet<&str> = topics.iter().copied().filter(|topic| known.contains_key(*topic)).collect();
+        if asked.is_empty() {
+            return BTreeMap::new();
         }
-        match native::topic_id(self.client.client().native_ptr(), topic, Duration::from_millis(left_ms)) {
-            Ok(Some(is)) if is != was => Some(Changed { was, is }),
-            Ok(_) => None,
-            Err(reason) => {
+        let ids = native::topic_ids(self.client.client().native_ptr(), &asked, WAIT);
+        let ids = ids.unwrap_or_else(|reason| {
+            tracing::debug!(reason, "topic ids not known");
+            BTreeMap::new()
+        });
+        let change = |(topic, id): (String, native::TopicId)| match (id, known.get(&topic)) {
+            (Ok(Some(is)), Some(was)) if is != *was => Some((topic, Changed { was: was.clone(), is })),
+            (Err(reason), _) => {
                 tracing::debug!(topic, reason, "topic id not known");
                 None
             }
-        }
+            _ => None,
+        };
+        ids.into_iter().filter_map(change).collect()
     }
 }
 

@@ -15,9 +15,11 @@ pub const MAX_READINGS: u32 = 65_536;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DecoderTable {
-    /// For messages; defaults to the first topic.
+    /// For messages; defaults to the first topic. Not in a contract, and nor are the topics.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Exact topic names.
+    /// Names, and patterns that start with `^`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
     /// One or more paths, first non-null wins. `@key`, `@key.a.b` or a dotted path into the value.
     pub device_path: Vec<String>,

@@ -134,7 +134,7 @@ fn decoders_are_checked() {
         ("\"deviceid\"", "\"a[x]\"", ["sakia.toml:6: decoder[1]", "path `a[x]`"]),
         ("\"deviceid\"", "7", ["sakia.toml:8", "write a list of texts"]),
         ("device_path = \"deviceid\"", "", ["decoder[1].device_path", "is not set"]),
-        ("topics = [\"readings\"]", "topics = \"^read\"", ["sakia.toml:7", "is a pattern"]),
+        ("topics = [\"readings\"]", "topics = \"^re(ad\"", ["sakia.toml:7", "no regular expression"]),
         ("device_path", "stats = [\"a.b\"]\ndevice_path", ["sakia.toml:8", "path or an operator"]),
         ("device_path", "meta = [\"a.x\", \"b.x\"]\ndevice_path", ["sakia.toml:8", "stored twice"]),
         ("device_path", "stats = \"a\"\nexclude = \"a\"\ndevice_path", ["decoder[1].stats", "not among the fields"]),

@@ -53,12 +53,25 @@ impl Bench {
 
     fn read_of(&mut self, device: &str, at: i64, n: usize) -> &mut Self {
         for _ in 0..n {
-            let taken = self.engine.accept(A, self.offset).expect("the span is open");
-            let reading = Reading { device, at: EventTime(at), info: &[5, 0, 0, 0, 0], meta: &[], stats: &[] };
-            self.engine.take(self.now, taken, 0, &reading, SampleNames { time: "time", info: "info" });
+            self.read_at(A, self.offset, device, at);
             self.offset += 1;
         }
         self
+    }
+
+    fn read_at(&mut self, id: Assignment, offset: i64, device: &str, at: i64) {
+        let taken = self.engine.accept(id, offset).expect("the span is open");
+        let reading = Reading { device, at: EventTime(at), info: &[5, 0, 0, 0, 0], meta: &[], stats: &[] };
+        self.engine.take(self.now, taken, 0, &reading, SampleNames { time: "time", info: "info" });
+    }
+
+    /// What the ledger is asked to reserve now; it agrees.
+    fn reserved(&mut self) -> Vec<Assignment> {
+        let Some(ask) = self.engine.poll_ledger(self.now) else { return Vec::new() };
+        let asked = ask.reserve.iter().map(|mark| mark.assignment).collect();
+        let answer = LedgerAnswer { reserved: ask.reserve, advanced: ask.advance, ..LedgerAnswer::default() };
+        self.engine.handle(self.now, Input::Ledger(answer));
+        asked
     }
 
     /// Lets everything grow old and the ledger agree, then takes the next plan.
@@ -205,4 +218,37 @@ fn a_stream_closed_by_a_skip_is_to_be_handed_over_anew() {
     bench.engine.handle(bench.now, Input::Ledger(LedgerAnswer { skipped, ..LedgerAnswer::default() }));
     assert_eq!(bench.applied(), (Write::Insert { n: 0, open: true }, 1));
     assert_eq!((bench.engine.poll_restart(), bench.engine.poll_stopped()), (Some(A), None));
+}
+
+#[test]
+fn between_turns_only_partitions_in_a_hurry_ask_the_ledger() {
+    const B: Assignment = Assignment(2);
+    let mut bench = Bench::new();
+    bench.engine.policy.ledger_interval_ms = 1_000;
+    let span = bench.engine.held[&A].spans[0].clone();
+    let spans = vec![Span { stream: StreamId(10), ..span }];
+    bench
+        .engine
+        .handle(Tick(0), Input::Assigned(Assigned { assignment: B, origin: origin(), spans, dead: Vec::new() }));
+    bench.read_at(B, 0, "d", 5);
+    assert_eq!(bench.reserved(), [B]);
+    bench.read(3).read_at(B, 1, "d", 5);
+    assert!(bench.reserved().is_empty(), "nothing waits yet");
+    assert!(bench.engine.poll_plan(bench.now).is_none(), "what is due is not reserved");
+    assert_eq!(bench.reserved(), [A]);
+    bench.now = bench.now.after(1_000);
+    assert_eq!(bench.reserved(), [B]);
+}
+
+#[test]
+fn waits_that_ended_early_are_not_kept_until_their_age() {
+    let mut bench = Bench::new();
+    bench.engine.policy.flush_age_ms = 86_400_000;
+    for _ in 0..5_000 {
+        bench.read(3).reserved();
+        let mut plan = bench.engine.poll_plan(bench.now).expect("three are enough");
+        let deltas = plan.deltas.drain(..).map(|delta| (delta, Outcome::Applied)).collect();
+        bench.engine.handle(bench.now, Input::Written(Report { id: plan.id, deltas, ..Report::default() }));
+    }
+    assert!(bench.engine.ages.len() < 2_000, "{}", bench.engine.ages.len());
 }

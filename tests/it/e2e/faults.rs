@@ -97,6 +97,22 @@ fn a_backlog_far_beyond_the_memory_is_stored_within_it() {
     world.check(&[]);
 }
 
+/// <https://github.com/vectordotdev/vector/issues/20939>: a backlog of many devices on many partitions, each with little.
+#[test]
+fn case_27_a_backlog_of_many_devices_is_stored_within_the_memory() {
+    let mut world = World::new("devices", 64);
+    world.settings("[bucket]\nflush_age = \"1s\"\n[flow]\nmemory_budget = \"16MiB\"\n");
+    world.produce(&["--total", "20000", "--devices", "10000", "--span", "12h"]);
+    let running = world.start(&LISTEN);
+    let pages = Pages::of(&running);
+    until("everything is stored", || {
+        check_memory(&running, &pages, 16 * MIB);
+        n_durable(&pages) == 20_000
+    });
+    running.stop();
+    world.check(&[]);
+}
+
 #[test]
 fn asked_to_stop_while_the_server_stands_still_it_ends_in_time_and_says_what_is_left() {
     let mongod = Mongod::start();

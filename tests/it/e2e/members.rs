@@ -25,7 +25,7 @@ fn world(purpose: &str, more: &str) -> World {
     world
 }
 
-fn until_it_has_partitions(member: &Running) {
+pub(super) fn until_it_has_partitions(member: &Running) {
     let has = |line: &str| line.contains("partitions assigned") && !line.contains("n_partitions=0");
     until("partitions of the new member", || member.log().lines().any(has));
 }

@@ -33,6 +33,8 @@ mod mongod;
 mod odd_servers;
 /// The HTTP pages and the memory of a running process.
 mod pages;
+/// Topics that are found by pattern.
+mod patterns;
 /// One record for every reason of a dead letter, beside good neighbours.
 mod poison;
 /// The ledger rules: groups moved or lost, records gone, devices and topics that share.
@@ -51,6 +53,8 @@ mod roles;
 mod rollover;
 /// The program as a child process.
 mod running;
+/// Groups that grow and shrink under load: many members, many partitions, many topics.
+mod scaling;
 /// The orderly end.
 mod shutdown;
 /// Minima, maxima and sums of fields, held against the samples.

@@ -132,7 +132,12 @@ impl World {
 
     /// `loadtest produce` on this topic.
     pub(super) fn produce(&self, args: &[&str]) -> Value {
-        let output = self.loadtest("produce", args).arg("--json").output().unwrap();
+        self.produce_to(&self.name, args)
+    }
+
+    /// `loadtest produce` on another topic, whose manifests `check` finds too.
+    pub(super) fn produce_to(&self, topic: &str, args: &[&str]) -> Value {
+        let output = self.loadtest("produce", topic, args).arg("--json").output().unwrap();
         assert!(output.status.success(), "produce: {}", text(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -140,7 +145,7 @@ impl World {
     /// `loadtest verify` of this topic and collection: its report, and whether it is content.
     pub(super) fn verify(&self, args: &[&str]) -> (Value, bool) {
         let output = self
-            .loadtest("verify", &[])
+            .loadtest("verify", &self.name, &[])
             .args(["--mongo", &self.mongo, "--database", &self.name])
             .args(args)
             .output()
@@ -159,9 +164,9 @@ impl World {
         report
     }
 
-    fn loadtest(&self, command: &str, args: &[&str]) -> Command {
+    fn loadtest(&self, command: &str, topic: &str, args: &[&str]) -> Command {
         let mut loadtest = Command::new(program("loadtest"));
-        loadtest.args([command, "--brokers", &kafka(), "--topic", &self.name]).args(args);
+        loadtest.args([command, "--brokers", &kafka(), "--topic", topic]).args(args);
         loadtest.arg("--manifest-dir").arg(self.dir.path().join("manifests"));
         loadtest
     }
@@ -169,8 +174,10 @@ impl World {
     /// The configuration file as it stands.
     fn config_file(&self) -> PathBuf {
         let path = self.dir.path().join("sakia.toml");
-        let mut decoder = format!("[[decoder]]\ntopics = [\"{}\"]\n{}\n", self.name, self.decoder);
-        for (key, value) in [("device_path", "deviceid"), ("timestamp_path", "ts"), ("timestamp_format", "unix_ms")] {
+        let mut decoder = format!("[[decoder]]\n{}\n", self.decoder);
+        let topic = ("topics", self.name.as_str());
+        let paths = [("device_path", "deviceid"), ("timestamp_path", "ts"), ("timestamp_format", "unix_ms")];
+        for (key, value) in [topic].into_iter().chain(paths) {
             if !self.decoder.contains(key) {
                 decoder += &[key, " = \"", value, "\"\n"].concat();
             }

@@ -235,7 +235,13 @@ impl World {
 }
 
 impl Resolve for World {
-    fn assign(&self, ask: PartitionAsk, assignment: Assignment) -> Result<Handed, Refused> {
+    fn assign(&self, asks: Vec<(PartitionAsk, Assignment)>) -> Vec<Result<Handed, Refused>> {
+        asks.into_iter().map(|(ask, assignment)| self.hand_over(ask, assignment)).collect()
+    }
+}
+
+impl World {
+    fn hand_over(&self, ask: PartitionAsk, assignment: Assignment) -> Result<Handed, Refused> {
         let mut facts = self.facts();
         facts.asks.push(ask.clone());
         if let Some(refused) = facts.refusals.get(&ask.partition) {
