@@ -19,9 +19,12 @@ macro_rules! codes {
 
 // One a line, in the order of the alphabet: a code is never renamed or used again for something else.
 codes! {
+    DeadLetterUnknown "dead-letter-unknown"
     Failed "failed"
     MongoRefused "mongo-refused"
     MongoUnreachable "mongo-unreachable"
+    ReplayUnfinished "replay-unfinished"
+    ReplayUnknown "replay-unknown"
 }
 
 impl fmt::Display for Code {

@@ -11,7 +11,7 @@ pub use layer::LayerArgs;
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 
-use crate::commands::{init, run};
+use crate::commands::{dead, init, run};
 use crate::config::{Config, Loaded, Machine, Problems, Sources};
 
 const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, with exactly-once effect";
@@ -34,6 +34,8 @@ enum Command {
     Run(run::RunArgs),
     /// Create or check the collections; safe to repeat
     Init(init::InitArgs),
+    /// Look at dead letters, and store their readings once the cause is mended
+    Dead(dead::DeadArgs),
 }
 
 impl Command {
@@ -41,6 +43,7 @@ impl Command {
         match self {
             Self::Run(args) => &args.layer,
             Self::Init(args) => &args.layer,
+            Self::Dead(args) => args.layer(),
         }
     }
 }
@@ -88,6 +91,7 @@ fn dispatch(command: Option<Command>, config: Config) -> ExitCode {
     let result = match command {
         Some(Command::Run(args)) => run::run(config, &args),
         Some(Command::Init(args)) => init::run(&config, &args),
+        Some(Command::Dead(args)) => dead::run(&config, &args),
         None => Ok(ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|failure| {

@@ -62,6 +62,10 @@ impl Server {
         Ok(Self { client, db })
     }
 
+    pub(crate) fn db(&self) -> &Database {
+        &self.db
+    }
+
     pub(crate) async fn hello(&self) -> Result<Document, CommandError> {
         self.run(doc! { "hello": 1 }).await
     }

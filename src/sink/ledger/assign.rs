@@ -190,7 +190,7 @@ impl Ledger {
 
     /// The text first: a stream whose contract nobody can read could never be finished. Once a process is enough, and
     /// keeps the time short between the read of an entry and its comparison.
-    async fn store_contract(&self, contract: &Contract, fingerprint: &str) -> Result<(), CommandError> {
+    pub(super) async fn store_contract(&self, contract: &Contract, fingerprint: &str) -> Result<(), CommandError> {
         if self.contracts.lock().unwrap_or_else(PoisonError::into_inner).contains(fingerprint) {
             return Ok(());
         }
