@@ -23,31 +23,36 @@ pub(super) async fn ensure(brokers: &str, name: &str, partitions: Option<i32>) -
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", brokers);
     let admin: AdminClient<DefaultClientContext> = config.create().context("cannot create a Kafka client")?;
-    if let Some(found) = n_partitions(&admin, name, brokers)? {
-        ensure!(
-            partitions.is_none_or(|n| n == found),
-            "topic {name} has {found} partitions, not {}: leave --partitions out or use another topic",
-            partitions.unwrap_or_default()
-        );
-        return Ok(Topic { partitions: found, created: false });
-    }
-    let partitions = partitions.unwrap_or(4);
-    create(&admin, name, partitions).await?;
+    let wanted = partitions.unwrap_or(4);
+    let created = match n_partitions(&admin, name, brokers)? {
+        Some(_) => false,
+        None => create(&admin, name, wanted).await?,
+    };
     let watch = Stopwatch::start();
-    while n_partitions(&admin, name, brokers)? != Some(partitions) {
-        ensure!(watch.elapsed() < TIMEOUT, "topic {name} was created, but has no leaders after {TIMEOUT:?}");
-    }
-    Ok(Topic { partitions, created: true })
+    let found = loop {
+        match n_partitions(&admin, name, brokers)? {
+            Some(found) if !created || found == wanted => break found,
+            _ => ensure!(watch.elapsed() < TIMEOUT, "topic {name} has no leaders after {TIMEOUT:?}"),
+        }
+    };
+    ensure!(
+        partitions.is_none_or(|n| n == found),
+        "topic {name} has {found} partitions, not {}: leave --partitions out or use another topic",
+        partitions.unwrap_or_default()
+    );
+    Ok(Topic { partitions: found, created })
 }
 
-async fn create(admin: &AdminClient<DefaultClientContext>, name: &str, partitions: i32) -> Result<()> {
+/// False: it was there, and the broker that was asked did not know all of it yet.
+async fn create(admin: &AdminClient<DefaultClientContext>, name: &str, partitions: i32) -> Result<bool> {
     // Retention by time would delete at once what carries an old event time; -1 copies is the broker's own default.
     let wanted = NewTopic::new(name, partitions, TopicReplication::Fixed(-1)).set("retention.ms", "-1");
     let options = AdminOptions::new().operation_timeout(Some(TIMEOUT)).request_timeout(Some(TIMEOUT));
     let results = admin.create_topics([&wanted], &options).await.context("cannot create the topic")?;
     match results.into_iter().next() {
+        Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(false),
         Some(Err((name, code))) => bail!("cannot create topic {name}: {code}"),
-        _ => Ok(()),
+        _ => Ok(true),
     }
 }
 
