@@ -18,6 +18,8 @@ use crate::record::{Origin, Position, StreamId};
 
 /// Letters claimed a command: some 500 KB of ids.
 const PAGE: i64 = 10_000;
+/// Statements a command: of a page each they would still fit.
+const STATEMENTS: usize = 20;
 
 /// `_id` of a letter.
 pub type LetterId = (StreamId, Position);
@@ -242,9 +244,9 @@ impl Ledger {
     /// Each names the state that it changes, so a late or repeated one has no effect.
     async fn update_letters(&self, statements: Vec<Document>) -> Result<(), ReplayError> {
         let mut backoff = self.backoff();
-        for statement in statements {
+        for some in statements.chunks(STATEMENTS) {
             loop {
-                match self.commands.update(&self.dead, vec![statement.clone()]).await {
+                match self.commands.update(&self.dead, some.to_vec()).await {
                     Ok(_) => break,
                     Err(CommandError::Permanent(reason)) => return Err(ReplayError::Denied(reason)),
                     Err(CommandError::Transient(reason)) => {

@@ -132,7 +132,7 @@ impl Drive {
         self.tally.stored = counts.samples;
         self.tally.present = counts.replayed;
         self.tally.reasons.clone_from(&counts.dead);
-        self.tally.done -= self.tally.failed;
+        self.tally.done = self.tally.done.saturating_sub(self.tally.failed);
         Ok(self.tally)
     }
 

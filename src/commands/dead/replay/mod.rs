@@ -106,9 +106,7 @@ async fn replay(
         None => begin(config, args, ledger).await?,
     };
     note_open_runs(ledger, begun.as_ref()).await?;
-    let Some(replay) = begun else {
-        return Ok(Tally { run: Some("none: nothing to replay".into()), ..Tally::default() });
-    };
+    let Some(replay) = begun else { return Ok(Tally::default()) };
     let mut err = io::stderr();
     writeln!(err, "run {0}; should it be interrupted: sakia dead replay --resume {0}", replay.id).ok();
     let (_stop, stopped) = watch::channel(false);
@@ -166,8 +164,10 @@ async fn resume(ledger: &Ledger, id: &str) -> Result<Replay, Failure> {
             Err(Failure::new(Code::ReplayUnknown, message))
         }
         None => {
-            let message =
-                format_args!("there is no run {id}; `sakia dead count --state claimed` names those there are");
+            let message = format_args!(
+                "the ledger has no run {id}; if it was killed before it began, its letters are free, and a replay \
+                 without --resume takes them"
+            );
             Err(Failure::new(Code::ReplayUnknown, message))
         }
     }
@@ -177,7 +177,8 @@ async fn resume(ledger: &Ledger, id: &str) -> Result<Replay, Failure> {
 async fn rehearse(config: &Config, letters: &Letters, args: &ReplayArgs) -> Result<Tally, Failure> {
     let pending = doc! { "$and": [takeable(config, args), StateArg::Pending.document()] };
     let mut feed = Feed::new(letters, pending).await?;
-    let (mut tally, mut scratch, mut lanes) = (Tally::default(), Scratch::default(), BTreeMap::<String, Lane>::new());
+    let mut tally = Tally { is_rehearsal: true, ..Tally::default() };
+    let (mut scratch, mut lanes) = (Scratch::default(), BTreeMap::<String, Lane>::new());
     while let Some(group) = feed.next_group().await? {
         let topic = &group.origin.topic;
         if !lanes.contains_key(topic) {

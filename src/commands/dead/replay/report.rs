@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 /// Letters and readings by what became of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
-    /// None for a rehearsal.
+    /// Decoded only, nothing written.
+    pub(super) is_rehearsal: bool,
+    /// None where there was nothing to replay.
     pub(super) run: Option<String>,
     /// Letters that are dealt with: all of their readings are in buckets, or have letters of their own.
     pub(super) done: u64,
@@ -37,15 +39,12 @@ impl Tally {
         self.failed == 0 && self.back.is_empty() && self.reasons.is_empty() && self.stopped.is_empty()
     }
 
-    fn is_rehearsal(&self) -> bool {
-        self.run.is_none()
-    }
-
     pub(super) fn text(&self, out: &mut impl Write) -> io::Result<()> {
-        let (stored, tense) = if self.is_rehearsal() { ("would store", "would fail") } else { ("stored", "failed") };
+        let (stored, tense) = if self.is_rehearsal { ("would store", "would fail") } else { ("stored", "failed") };
         match &self.run {
             Some(run) => writeln!(out, "run {run}")?,
-            None => writeln!(out, "nothing was written")?,
+            None if self.is_rehearsal => writeln!(out, "nothing was written")?,
+            None => writeln!(out, "nothing to replay")?,
         }
         let present = if self.present > 0 { format!(", {} were there already", self.present) } else { String::new() };
         writeln!(out, "  {stored}: {} readings of {} letters{present}", self.stored, self.done)?;
@@ -63,7 +62,7 @@ impl Tally {
     pub(super) fn json(&self) -> Value {
         json!({
             "run": self.run,
-            "dry_run": self.is_rehearsal(),
+            "dry_run": self.is_rehearsal,
             "letters": { "done": self.done, "failed_again": self.failed, "not_replayable": self.back },
             "readings": { "stored": self.stored, "already_there": self.present },
             "failed_again": self.reasons,
