@@ -15,14 +15,14 @@ use crate::code::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct CountArgs {
-    #[command(flatten)]
-    filter: FilterArgs,
     /// What became of them
     #[arg(long, value_enum, default_value_t = StateArg::All)]
     state: StateArg,
     /// One JSON document a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     pub(super) layer: LayerArgs,
 }

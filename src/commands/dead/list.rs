@@ -15,8 +15,6 @@ use crate::code::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    #[command(flatten)]
-    filter: FilterArgs,
     /// What became of them
     #[arg(long, value_enum, default_value_t)]
     state: StateArg,
@@ -26,6 +24,8 @@ pub(super) struct ListArgs {
     /// One JSON document a line
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     pub(super) layer: LayerArgs,
 }

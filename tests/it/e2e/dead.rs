@@ -114,17 +114,15 @@ pub(super) fn run_of(output: &Output) -> Option<String> {
 
 /// Replays until a run comes to its end; the run that a crash leaves behind is the one that is resumed.
 pub(super) fn replay_to_the_end(world: &World, crashed: &Output) -> Value {
-    match run_of(crashed) {
-        Some(run) => replay(world, &["--resume", &run]).0,
-        // It had no time to say its name. Either its letters are free, or whoever comes next is told of it.
-        None => {
-            let output = dead(world, &["replay", "--json"]);
-            let said = err(&output);
-            match said.lines().find_map(|line| line.strip_prefix("run ")?.split_once(" has not ended")) {
-                Some((run, _)) => replay(world, &["--resume", run]).0,
-                None => serde_json::from_slice(&output.stdout).unwrap(),
-            }
-        }
+    if let Some(run) = run_of(crashed) {
+        return replay(world, &["--resume", &run]).0;
+    }
+    // It had no time to say its name. Either its letters are free, or whoever comes next is told of it.
+    let output = dead(world, &["replay", "--json"]);
+    let said = err(&output);
+    match said.lines().find_map(|line| line.strip_prefix("run ")?.split_once(" has not ended")) {
+        Some((run, _)) => replay(world, &["--resume", run]).0,
+        None => serde_json::from_slice(&output.stdout).unwrap(),
     }
 }
 

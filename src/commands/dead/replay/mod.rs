@@ -44,10 +44,15 @@ const FLUSH_AGE_MS: u64 = 30_000;
 /// Claims that are taken over before their run begins, as happens when several start at once.
 const MAX_CLAIMS: u32 = 5;
 
+const EXAMPLES: &str = "\
+Examples:
+  sakia dead replay --dry-run --reason missing_time
+  sakia dead replay --reason missing_time
+  sakia dead replay --resume 5d1f0c2ab9e87346";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct ReplayArgs {
-    #[command(flatten)]
-    filter: FilterArgs,
     /// Decode and count; write nothing
     #[arg(long)]
     dry_run: bool,
@@ -60,6 +65,8 @@ pub(super) struct ReplayArgs {
     /// Report as one JSON document
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
     #[command(flatten)]
     pub(super) layer: LayerArgs,
 }
