@@ -64,7 +64,8 @@ enum DeadCommand {
 struct Letters(Collection<Document>);
 
 pub fn run(config: &Config, args: &DeadArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    // Of one thread: those of a larger one may panic in the driver's timers while it is taken down.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(Code::Failed, format_args!("cannot start a runtime: {error}")))?;
     runtime.block_on(async {

@@ -66,6 +66,7 @@ pub(super) struct Drive {
     writes: JoinSet<Written>,
     scratch: Scratch,
     tally: Tally,
+    n_read: u64,
     said: Tick,
 }
 
@@ -83,6 +84,7 @@ impl Drive {
             writes: JoinSet::new(),
             scratch: Scratch::default(),
             tally: Tally { run: Some(run.to_owned()), ..Tally::default() },
+            n_read: 0,
             said: Tick(0),
         }
     }
@@ -115,6 +117,7 @@ impl Drive {
             }
             if !is_fed && self.engine.wants_records() {
                 if let Some(group) = feed.next_group().await? {
+                    self.n_read += group.letters.len() as u64;
                     self.take(&group);
                 } else {
                     is_fed = true;
@@ -285,7 +288,7 @@ impl Drive {
         if now.since(self.said) >= SAY_EVERY_MS {
             self.said = now;
             // Nobody may be reading it.
-            writeln!(std::io::stderr(), "{} letters dealt with", self.tally.done).ok();
+            writeln!(std::io::stderr(), "{} letters read, {} dealt with", self.n_read, self.tally.done).ok();
         }
     }
 }
