@@ -23,6 +23,7 @@ codes! {
     BucketUnreadable "bucket-unreadable"
     BucketVanished "bucket-vanished"
     ChainStuck "chain-stuck"
+    DeadLetterUnknown "dead-letter-unknown"
     DeadLetters "dead-letters"
     Failed "failed"
     KafkaUnreachable "kafka-unreachable"
@@ -34,6 +35,8 @@ codes! {
     MongoUnsuitable "mongo-unsuitable"
     NotConfirmed "not-confirmed"
     PartitionStalled "partition-stalled"
+    ReplayUnfinished "replay-unfinished"
+    ReplayUnknown "replay-unknown"
     RightsMissing "rights-missing"
     TopicMissing "topic-missing"
 }

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::code::Code;
 use crate::config::Contract;
 use crate::decode::{Decoder, Reject, Scratch, Whole};
-use crate::engine::plan::{DeadLetter, LedgerAnswer, LedgerAsk, Plan, Report};
+use crate::engine::plan::{DeadLetter, LedgerAnswer, LedgerAsk, Plan, Report, Scope};
 use crate::engine::{Bounds, Engine, Event, FlushPolicy, Input, SampleNames, Taken};
 use crate::record::{Assignment, EventTime, Origin, Position, Record, Tick};
 use crate::source::flow::Quiet;
@@ -227,13 +227,15 @@ impl Shard {
                         Ok(reading) => self.engine.take(now, taken, index, &reading, names),
                         Err(reject) => {
                             n_rejects += 1;
-                            let letter = dead_letter(lane, taken, index, reject, record, n_rejects == 1);
-                            self.engine.reject(letter);
+                            let (at, first) = ((taken, index), n_rejects == 1);
+                            self.engine.reject(dead_letter(at, &lane.origin, scope(contract), reject, record, first));
                         }
                     }
                 }
             }
-            Err(Whole::Reject(reject)) => self.engine.reject(dead_letter(lane, taken, 0, reject, record, true)),
+            Err(Whole::Reject(reject)) => {
+                self.engine.reject(dead_letter((taken, 0), &lane.origin, Scope::Record, reject, record, true));
+            }
             Err(Whole::Skip(reason)) => skip(&mut self.counts, reason.name()),
         }
     }
@@ -341,7 +343,22 @@ fn skip(counts: &mut ShardCounts, reason: &'static str) {
     *counts.skipped.entry(reason).or_default() += 1;
 }
 
-fn dead_letter(lane: &Lane, taken: Taken, index: u16, reject: Reject, record: &Record<'_>, first: bool) -> DeadLetter {
+/// What the letter of a single reading stands for. Without `explode` a reading is all of its record, whatever another
+/// mapping may find in it.
+pub(crate) fn scope(contract: &Contract) -> Scope {
+    if contract.decoder.explode.is_some() { Scope::Reading } else { Scope::Record }
+}
+
+/// The letter of a bad reading, or of a record that is bad as a whole.
+pub(crate) fn dead_letter(
+    at: (Taken, u16),
+    origin: &Arc<Origin>,
+    scope: Scope,
+    reject: Reject,
+    record: &Record<'_>,
+    first: bool,
+) -> DeadLetter {
+    let (taken, index) = at;
     let detail = match reject.byte {
         Some(byte) => format!("{} at byte {byte}", reject.detail),
         None => reject.detail.to_owned(),
@@ -351,7 +368,8 @@ fn dead_letter(lane: &Lane, taken: Taken, index: u16, reject: Reject, record: &R
         assignment: taken.assignment,
         stream: taken.stream,
         pos: Position::new(taken.offset, index),
-        origin: Arc::clone(&lane.origin),
+        origin: Arc::clone(origin),
+        scope,
         reason: reject.reason.name(),
         detail,
         timestamp: record.timestamp,

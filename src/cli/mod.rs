@@ -11,7 +11,7 @@ pub use layer::LayerArgs;
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 
-use crate::commands::{check, init, ledger, read, run};
+use crate::commands::{check, dead, init, ledger, read, run};
 use crate::config::{Config, Loaded, Machine, Problems, Sources};
 
 const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, with exactly-once effect";
@@ -40,6 +40,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Show which offsets are stored, and mend the ledger that says so
     Ledger(Box<ledger::LedgerArgs>),
+    /// Look at dead letters, and store their readings once the cause is mended
+    Dead(dead::DeadArgs),
 }
 
 impl Command {
@@ -50,6 +52,7 @@ impl Command {
             Self::Read(args) => &args.layer,
             Self::Check(args) => &args.layer,
             Self::Ledger(args) => args.layer(),
+            Self::Dead(args) => args.layer(),
         }
     }
 }
@@ -100,6 +103,7 @@ fn dispatch(command: Option<Command>, loaded: Loaded) -> ExitCode {
         Some(Command::Check(args)) => check::run(&loaded, &args),
         Some(Command::Read(args)) => read::run(&loaded.config, &args),
         Some(Command::Ledger(args)) => ledger::run(&loaded.config, &args),
+        Some(Command::Dead(args)) => dead::run(&loaded.config, &args),
         None => Ok(ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|failure| {

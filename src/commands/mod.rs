@@ -1,6 +1,7 @@
 //! What the program can be asked to do, one file a command.
 
 pub mod check;
+pub mod dead;
 pub mod init;
 pub mod ledger;
 mod preflight;

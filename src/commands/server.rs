@@ -90,6 +90,10 @@ impl Server {
         &self.options
     }
 
+    pub(crate) fn db(&self) -> &Database {
+        &self.db
+    }
+
     pub(crate) async fn hello(&self) -> Result<Document, CommandError> {
         self.run(doc! { "hello": 1 }).await
     }

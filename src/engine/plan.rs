@@ -52,6 +52,36 @@ impl Delta {
     }
 }
 
+/// How much of its record a dead letter stands for, and so what is taken when it is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything in the record: none of its readings was handed on.
+    Record,
+    /// The reading at the letter's index; its neighbours have fates of their own.
+    Reading,
+    /// A decoded sample that the server refused, with what its bucket would have said of it.
+    Sample { device: Box<str>, meta: Option<Arc<[u8]>> },
+}
+
+impl Scope {
+    /// Stable name, as stored.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Record => "record",
+            Self::Reading => "reading",
+            Self::Sample { .. } => "sample",
+        }
+    }
+
+    /// Bytes beside those of every letter.
+    pub fn n_bytes(&self) -> usize {
+        match self {
+            Self::Record | Self::Reading => 0,
+            Self::Sample { device, meta } => device.len() + meta.as_ref().map_or(0, |meta| meta.len()),
+        }
+    }
+}
+
 /// A record or reading that can never be stored as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetter {
@@ -59,6 +89,7 @@ pub struct DeadLetter {
     pub stream: StreamId,
     pub pos: Position,
     pub origin: Arc<Origin>,
+    pub scope: Scope,
     /// Stable name of the reason.
     pub reason: &'static str,
     /// What is wrong, for a person.
@@ -76,7 +107,7 @@ impl DeadLetter {
     /// Memory it holds until it is durable.
     pub fn n_bytes(&self) -> usize {
         let blobs = [&self.key, &self.value].into_iter().flatten().map(|b| b.len()).sum::<usize>();
-        size_of::<Self>() + self.detail.len() + self.headers.len() + blobs
+        size_of::<Self>() + self.scope.n_bytes() + self.detail.len() + self.headers.len() + blobs
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::chain::Chain;
-use super::plan::{DeadLetter, Delta, Outcome, Report, Tail, Write};
+use super::plan::{DeadLetter, Delta, Outcome, Report, Scope, Tail, Write};
 use super::policy::{bucket_bytes, stuck_backoff_ms};
 use super::upkeep::Leave;
 use super::{Engine, Event};
@@ -159,6 +159,7 @@ impl Engine {
             stream: delta.key.stream,
             pos,
             origin: delta.origin,
+            scope: Scope::Sample { device: delta.key.device.clone(), meta: delta.meta },
             reason: "refused_by_server",
             detail: format!("device {:?}: error {code}: {message}", delta.key.device),
             timestamp: None,

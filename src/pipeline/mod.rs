@@ -183,7 +183,7 @@ async fn write_plans(sink: BucketSink, mut plans: mpsc::Receiver<Plan>, answers:
     }
 }
 
-fn policy(config: &Config) -> FlushPolicy {
+pub(crate) fn policy(config: &Config) -> FlushPolicy {
     let (bucket, flow) = (&config.bucket, &config.flow);
     let budget = flow.memory_budget_bytes * ENGINE_SHARE.0 / ENGINE_SHARE.1 / u64::from(flow.shards);
     FlushPolicy {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use sakia::decode::Reading;
-use sakia::engine::plan::{Assigned, DeadLetter, Plan, Report, Span};
+use sakia::engine::plan::{Assigned, DeadLetter, Plan, Report, Scope, Span};
 use sakia::engine::{Bounds, Engine, FlushPolicy, Input, SampleNames, Taken};
 use sakia::record::{Assignment, EventTime, Origin, Position, StreamId, Tick};
 
@@ -116,6 +116,7 @@ impl Node {
                 stream: taken.stream,
                 pos,
                 origin: Arc::new(Origin { cluster: "c".into(), topic: "t".into(), incarnation: 0, partition: 0 }),
+                scope: Scope::Record,
                 reason: "malformed",
                 detail: String::new(),
                 timestamp: None,

@@ -23,13 +23,16 @@ pub(super) async fn ensure(brokers: &str, name: &str, partitions: Option<i32>) -
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", brokers);
     let admin: AdminClient<DefaultClientContext> = config.create().context("cannot create a Kafka client")?;
-    let is_there = n_partitions(&admin, name, brokers)?.is_some();
-    let created = !is_there && create(&admin, name, partitions.unwrap_or(4)).await?;
+    let wanted = partitions.unwrap_or(4);
+    let created = match n_partitions(&admin, name, brokers)? {
+        Some(_) => false,
+        None => create(&admin, name, wanted).await?,
+    };
     let watch = Stopwatch::start();
     let found = loop {
         match n_partitions(&admin, name, brokers)? {
-            Some(found) => break found,
-            None => ensure!(watch.elapsed() < TIMEOUT, "topic {name} has no leaders after {TIMEOUT:?}"),
+            Some(found) if !created || found == wanted => break found,
+            _ => ensure!(watch.elapsed() < TIMEOUT, "topic {name} has no leaders after {TIMEOUT:?}"),
         }
     };
     ensure!(
@@ -40,7 +43,7 @@ pub(super) async fn ensure(brokers: &str, name: &str, partitions: Option<i32>) -
     Ok(Topic { partitions: found, created })
 }
 
-/// False if it is there already: a broker may not know yet of a topic that was created a moment ago.
+/// False: it was there, and the broker that was asked did not know all of it yet.
 async fn create(admin: &AdminClient<DefaultClientContext>, name: &str, partitions: i32) -> Result<bool> {
     // Retention by time would delete at once what carries an old event time; -1 copies is the broker's own default.
     let wanted = NewTopic::new(name, partitions, TopicReplication::Fixed(-1)).set("retention.ms", "-1");

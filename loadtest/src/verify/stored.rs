@@ -36,7 +36,7 @@ pub struct DeadLetter {
     pub reason: String,
 }
 
-/// Offsets `[from, to)` of a partition that were written under one id.
+/// Offsets `[from, to)` of a partition that were written under one id, or single ones among them by a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
     pub topic: String,
@@ -44,6 +44,8 @@ pub struct Stream {
     pub incarnation: i64,
     pub from: i64,
     pub to: Option<i64>,
+    /// Holds readings of dead letters that were tried again; covers nothing.
+    pub is_replay: bool,
 }
 
 /// All that was read from MongoDB.
@@ -106,6 +108,8 @@ impl Stored {
 
     pub fn dead_letter(&mut self, document: &RawDocument) {
         match dead_letter(document) {
+            // Its readings are in buckets, or have letters of their own: it stands for nothing any more.
+            Some(_) if is_done(document) => {}
             Some(letter) => self.dead.push(letter),
             None => self.findings.unexpected_dead(|| format!("cannot be understood: {document:?}")),
         }
@@ -113,7 +117,7 @@ impl Stored {
 
     /// Takes a ledger document; those that are no partition's entry hold no streams.
     pub fn ledger_entry(&mut self, document: &RawDocument) {
-        let Some(streams) = streams(document) else { return };
+        let Some(streams) = streams(document).or_else(|| replay_streams(document)) else { return };
         for (s, stream) in streams {
             if self.streams.insert(s, stream).is_some() {
                 self.findings.problem(|| format!("ledger: stream {s} is there twice"));
@@ -169,9 +173,36 @@ fn streams(document: &RawDocument) -> Option<Vec<(i64, Stream)>> {
         let to = stream.get("to").ok().flatten().and_then(integer);
         let from = integer(stream.get("from").ok()??)?;
         let topic = topic.to_owned();
-        found.push((integer(stream.get("s").ok()??)?, Stream { topic, partition, incarnation, from, to }));
+        let stream_of = Stream { topic, partition, incarnation, from, to, is_replay: false };
+        found.push((integer(stream.get("s").ok()??)?, stream_of));
     }
     Some(found)
+}
+
+/// The streams of a run that tries dead letters again, which may be of several partitions.
+fn replay_streams(document: &RawDocument) -> Option<Vec<(i64, Stream)>> {
+    document.get("_id").ok()??.as_document()?.get_str("replay").ok()?;
+    let mut found = Vec::new();
+    for stream in document.get("streams").ok()??.as_array()? {
+        let stream = stream.ok()?.as_document()?;
+        let get = |name: &str| stream.get(name).ok().flatten().and_then(integer);
+        let of = Stream {
+            topic: stream.get_str("topic").ok()?.to_owned(),
+            partition: i32::try_from(get("partition")?).ok()?,
+            incarnation: get("incarnation")?,
+            from: 0,
+            to: None,
+            is_replay: true,
+        };
+        found.push((get("s")?, of));
+    }
+    Some(found)
+}
+
+/// Whether a replay has dealt with the letter.
+fn is_done(document: &RawDocument) -> bool {
+    let replay = document.get("replay").ok().flatten().and_then(RawBsonRef::as_document);
+    replay.is_some_and(|replay| replay.get_str("state").is_ok_and(|state| state == "done"))
 }
 
 fn integer(value: RawBsonRef<'_>) -> Option<i64> {

@@ -255,6 +255,48 @@ fn dead_letters_are_accounted_for() {
 }
 
 #[test]
+fn what_a_replay_stored_counts_as_stored() {
+    let (records, mut c) = right();
+    let letter = |c: &Collections, state: &str| {
+        let i = two_in_a_row(c);
+        let lo = c.buckets[i].get_document("pos").unwrap().get_i64("lo").unwrap();
+        let partition = c.buckets[i].get_document("src").unwrap().get_i32("partition").unwrap();
+        doc! {
+            "_id": { "s": 1_000_i64, "pos": lo }, "topic": "t", "partition": partition, "offset": lo / 65_536,
+            "index": 0_i32, "reason": "missing_time", "replay": { "run": "r", "state": state },
+        }
+    };
+    let i = two_in_a_row(&c);
+    let (chain, partition) = (c.buckets[i].clone(), c.buckets[i].get_document("src").unwrap().clone());
+    let id = chain.get_document("_id").unwrap();
+    for bucket in c
+        .buckets
+        .iter_mut()
+        .filter(|b| ["w", "d", "s"].iter().all(|k| b.get_document("_id").unwrap().get(k) == id.get(k)))
+    {
+        bucket.get_document_mut("_id").unwrap().insert("s", -7_i64);
+    }
+    let without = verify(&records, &c, rules(), &[]);
+    assert!(without.problems[0].contains("no such stream"), "{:?}", without.problems);
+    let stream = doc! {
+        "s": -7_i64, "cluster": "c", "topic": "t", "incarnation": 0, "partition": partition.get_i32("partition").unwrap(),
+    };
+    c.ledger.push(doc! { "_id": { "replay": "r" }, "state": "done", "streams": [stream] });
+    c.dead.push(letter(&c, "done"));
+    assert_right(&verify(&records, &c, rules(), &[]));
+    c.dead.pop();
+    c.dead.push(letter(&c, "writing"));
+    let unfinished = verify(&records, &c, rules(), &[]);
+    assert_eq!((unfinished.lost, unfinished.duplicated), (0, 1), "{:?}", unfinished.problems);
+    c.dead.pop();
+    c.dead.push(letter(&c, "done"));
+    let i = two_in_a_row(&c);
+    samples(&mut c.buckets[i]).remove(0);
+    recompute(&mut c.buckets[i]);
+    assert_eq!(verify(&records, &c, rules(), &[]).lost, 1, "a letter that is done is no excuse");
+}
+
+#[test]
 fn streams_must_not_overlap() {
     let overlap = |c: &mut Collections| {
         let more = doc! { "s": 5_i64, "from": 50_i64, "to": 60_i64, "next": 60_i64 };

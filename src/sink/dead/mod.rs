@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::body::Body;
 use super::encode::write_head;
 use crate::config::Config;
-use crate::engine::plan::DeadLetter;
+use crate::engine::plan::{DeadLetter, Scope};
 use crate::record::{EventTime, Headers};
 
 #[cfg(test)]
@@ -83,6 +83,13 @@ fn write_letter(b: &mut Body, letter: &DeadLetter) {
     b.int32(&["index"], i32::from(letter.pos.index()));
     b.string(&["cluster"], &letter.origin.cluster);
     b.int32(&["incarnation"], letter.origin.incarnation);
+    b.string(&["scope"], letter.scope.name());
+    if let Scope::Sample { device, meta } = &letter.scope {
+        b.string(&["device"], device);
+        if let Some(meta) = meta {
+            b.embed_raw(&["meta"], meta);
+        }
+    }
     b.string(&["reason"], letter.reason);
     b.string(&["detail"], &letter.detail[..letter.detail.floor_char_boundary(MAX_DETAIL_BYTES)]);
     if let Some(timestamp) = letter.timestamp {
@@ -90,6 +97,9 @@ fn write_letter(b: &mut Body, letter: &DeadLetter) {
     }
     if let Some(key) = &letter.key {
         write_blob(b, "key", key, MAX_KEY_BYTES);
+        if key.len() > MAX_KEY_BYTES {
+            b.int64(&["key_bytes"], key.len() as i64);
+        }
     }
     if let Some(value) = &letter.value {
         write_blob(b, "value", value, MAX_VALUE_BYTES);
@@ -140,5 +150,5 @@ fn letter_bytes(letter: &DeadLetter) -> usize {
     let key = letter.key.as_ref().map_or(0, |key| key.len().min(MAX_KEY_BYTES));
     // Packed, a header takes at least a fifth of its stored size.
     let headers = (5 * letter.headers.len()).min(MAX_HEADERS_BYTES);
-    LETTER_BYTES + letter.detail.len().min(MAX_DETAIL_BYTES) + value + key + headers
+    LETTER_BYTES + letter.scope.n_bytes() + letter.detail.len().min(MAX_DETAIL_BYTES) + value + key + headers
 }

@@ -18,6 +18,7 @@ fn letter() -> DeadLetter {
         stream: StreamId(77),
         pos: Position::new(12, 3),
         origin: Arc::new(origin),
+        scope: Scope::Reading,
         reason: "malformed",
         detail: "not JSON".into(),
         timestamp: Some(5),
@@ -48,7 +49,8 @@ fn writes_the_whole_command() {
         "maxTimeMS": 1_000,
         "documents": [{
             "_id": { "s": 77_i64, "pos": 12_i64 * 65_536 + 3 }, "topic": "t", "partition": 3, "offset": 12_i64,
-            "index": 3, "cluster": "c", "incarnation": 0, "reason": "malformed", "detail": "not JSON",
+            "index": 3, "cluster": "c", "incarnation": 0, "scope": "reading", "reason": "malformed",
+            "detail": "not JSON",
             "timestamp": DateTime::from_millis(5), "key": "k", "value": "{",
             "headers": [{ "name": "h", "value": "v" }, { "name": "none", "value": null }],
         }],

@@ -76,6 +76,22 @@ impl Commands {
         Ok(self.find(collection, filter, doc! {}, 1, 1).await?.pop())
     }
 
+    /// Values of a field, as the majority has them.
+    pub(super) async fn distinct(
+        &self,
+        collection: &str,
+        key: &str,
+        query: Document,
+    ) -> Result<Vec<Bson>, CommandError> {
+        let level = doc! { "level": "majority" };
+        let mut answer =
+            self.run(doc! { "distinct": collection, "key": key, "query": query, "readConcern": level }).await?;
+        match answer.remove("values") {
+            Some(Bson::Array(values)) => Ok(values),
+            _ => Err(CommandError::Transient("the server's answer to `distinct` has no values".to_owned())),
+        }
+    }
+
     pub(super) async fn insert(&self, collection: &str, document: Document) -> Result<Written, CommandError> {
         self.write(doc! { "insert": collection, "documents": [document] }).await
     }

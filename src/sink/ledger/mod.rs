@@ -3,7 +3,7 @@
 //! `entry` is what the ledger keeps, `coverage` decides what a reader has to write, `settled` judges whether marks were
 //! taken; all three are pure. `document` is the stored form, `store` opens the collection, `assign` and `settle` are
 //! its two conversations: one when a partition is handed over, one about every second while it is written. `admin` is
-//! what people do to it by `sakia ledger`.
+//! what people do to it by `sakia ledger`, `replays` keeps the runs that try dead letters again.
 
 pub mod coverage;
 pub mod entry;
@@ -19,6 +19,8 @@ mod command;
 mod document;
 #[cfg(feature = "service")]
 mod error;
+#[cfg(feature = "service")]
+pub mod replays;
 #[cfg(feature = "service")]
 mod settle;
 #[cfg(feature = "service")]

@@ -13,6 +13,10 @@ mod commands;
 mod contracts;
 /// The process ends at each named crash point, three times over.
 mod crash_points;
+/// Dead letters found, shown, counted, and stored once their cause is mended.
+mod dead;
+/// Replays of dead letters that are killed, and replays at once.
+mod dead_kills;
 /// What arrives is stored once, in every shape that a record may have.
 mod exact;
 /// A server that pauses, dies and comes back, and a backlog beyond the memory.

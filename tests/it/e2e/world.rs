@@ -190,8 +190,9 @@ impl World {
     pub(super) fn sakia(&self, command: &str, args: &[&str]) -> Command {
         let mut sakia = Command::new(program("sakia"));
         sakia.arg("--config").arg(self.config_file());
-        sakia.args([command, "--brokers", &kafka(), "--mongo-uri", &self.mongo]);
-        sakia.args(["--group", &self.name, "--database", &self.name]).args(args);
+        sakia.args(["--brokers", &kafka(), "--mongo-uri", &self.mongo]);
+        sakia.args(["--group", &self.name, "--database", &self.name]);
+        sakia.arg(command).args(args);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SAKIA_")) {
             sakia.env_remove(name);
         }

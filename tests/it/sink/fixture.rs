@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mongodb::bson::{DateTime, Document, doc};
 use mongodb::{Client, Collection, Database};
 use sakia::config::Config;
-use sakia::engine::plan::{ChainKey, DeadLetter, Delta, Outcome, Plan, Report, Tail, Write};
+use sakia::engine::plan::{ChainKey, DeadLetter, Delta, Outcome, Plan, Report, Scope, Tail, Write};
 use sakia::engine::samples::Samples;
 use sakia::record::{Assignment, EventTime, Origin, Position, StreamId};
 use sakia::sink::bucket::BucketSink;
@@ -131,6 +131,7 @@ pub(super) fn dead_letter(pos: i64) -> DeadLetter {
         stream: StreamId(77),
         pos: Position(pos),
         origin: origin(),
+        scope: Scope::Record,
         reason: "malformed",
         detail: "not JSON".into(),
         timestamp: Some(DAY),

@@ -1,0 +1,152 @@
+//! Which dead letters are meant: options to a filter.
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use mongodb::bson::{Bson, DateTime, Document, doc};
+
+/// Which letters
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Filters")]
+pub(super) struct FilterArgs {
+    /// Of this topic; may be repeated
+    #[arg(long)]
+    topic: Vec<String>,
+    /// Of this partition; may be repeated
+    #[arg(long)]
+    partition: Vec<i32>,
+    /// With this reason, such as `missing_time`; may be repeated
+    #[arg(long)]
+    reason: Vec<String>,
+    /// Of records with this Kafka timestamp or a later one: 2026-11-30, or 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    from: Option<i64>,
+    /// Of records with an earlier Kafka timestamp. Letters of refused samples have none, and never match a time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    to: Option<i64>,
+    /// Of offsets from A up to, not including, B
+    #[arg(long, value_name = "A..B", value_parser = parse_offsets)]
+    offsets: Option<Offsets>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Offsets {
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+/// What became of a letter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum StateArg {
+    /// Waits for a replay
+    #[default]
+    Pending,
+    /// Belongs to a replay that has not ended
+    Claimed,
+    /// Its readings are in buckets
+    Done,
+    All,
+}
+
+impl FilterArgs {
+    pub(super) fn document(&self) -> Document {
+        let mut filter = Document::new();
+        for (name, values) in [("topic", &self.topic), ("reason", &self.reason)] {
+            if !values.is_empty() {
+                filter.insert(name, doc! { "$in": values });
+            }
+        }
+        if !self.partition.is_empty() {
+            filter.insert("partition", doc! { "$in": &self.partition });
+        }
+        let time = |ms: i64| Bson::DateTime(DateTime::from_millis(ms));
+        insert_range(&mut filter, "timestamp", self.from.map(time), self.to.map(time));
+        if let Some(Offsets { from, to }) = self.offsets {
+            insert_range(&mut filter, "offset", from.map(Bson::Int64), to.map(Bson::Int64));
+        }
+        filter
+    }
+}
+
+impl StateArg {
+    pub(super) fn document(self) -> Document {
+        match self {
+            Self::Pending => doc! { "replay": { "$exists": false } },
+            Self::Claimed => doc! { "replay.state": { "$in": ["claimed", "writing"] } },
+            Self::Done => doc! { "replay.state": "done" },
+            Self::All => Document::new(),
+        }
+    }
+}
+
+fn insert_range(filter: &mut Document, name: &str, from: Option<Bson>, to: Option<Bson>) {
+    let bounds = [("$gte", from), ("$lt", to)];
+    let range: Document = bounds.into_iter().filter_map(|(op, bound)| Some((op.to_owned(), bound?))).collect();
+    if !range.is_empty() {
+        filter.insert(name, range);
+    }
+}
+
+/// Milliseconds of a time with its zone, or of a day's start in UTC.
+fn parse_time(text: &str) -> Result<i64, String> {
+    let start_of_day = || format!("{text}T00:00:00Z").parse::<Timestamp>();
+    let time = text.parse::<Timestamp>().or_else(|_| start_of_day());
+    time.map(Timestamp::as_millisecond).map_err(|_| {
+        "write a day, such as 2026-11-30 (from midnight UTC), or a time with its zone, such as 2026-11-30T12:00:00Z"
+            .into()
+    })
+}
+
+fn parse_offsets(text: &str) -> Result<Offsets, String> {
+    let (from, to) = text.split_once("..").ok_or("write A..B, A.. or ..B")?;
+    let number = |part: &str| match part {
+        "" => Ok(None),
+        digits => digits.parse::<i64>().map(Some).map_err(|_| format!("{digits:?} is not an offset")),
+    };
+    let (from, to) = (number(from)?, number(to)?);
+    if let (Some(from), Some(to)) = (from, to)
+        && from >= to
+    {
+        return Err(format!("{from}..{to} holds no offset; the second is not included"));
+    }
+    Ok(Offsets { from, to })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_days_or_have_a_zone() {
+        assert_eq!(parse_time("1970-01-02"), Ok(86_400_000));
+        assert_eq!(parse_time("1970-01-01T01:00:00+01:00"), Ok(0));
+        for wrong in ["1970-01-01T00:00:00", "yesterday", "", "1794744000"] {
+            assert!(parse_time(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn offsets_are_half_open_and_may_lack_an_end() {
+        assert_eq!(parse_offsets("3..7"), Ok(Offsets { from: Some(3), to: Some(7) }));
+        assert_eq!(parse_offsets("..7"), Ok(Offsets { from: None, to: Some(7) }));
+        for wrong in ["3", "7..3", "3..3", "a..b", "3..=4"] {
+            assert!(parse_offsets(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_does_not_filter() {
+        assert_eq!(FilterArgs::default().document(), doc! {});
+        let args = FilterArgs {
+            topic: vec!["t".into()],
+            partition: vec![1, 2],
+            from: Some(5),
+            offsets: parse_offsets("..9").ok(),
+            ..FilterArgs::default()
+        };
+        let expected = doc! {
+            "topic": { "$in": ["t"] }, "partition": { "$in": [1, 2] },
+            "timestamp": { "$gte": DateTime::from_millis(5) }, "offset": { "$lt": 9_i64 },
+        };
+        assert_eq!(args.document(), expected);
+    }
+}
