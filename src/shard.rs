@@ -10,6 +10,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, select};
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
+use crate::code::{Code, Failure};
 use crate::config::Contract;
 use crate::decode::{Decoder, Reject, Scratch, Whole};
 use crate::engine::plan::{DeadLetter, LedgerAnswer, LedgerAsk, Plan, Report};
@@ -163,7 +164,10 @@ impl Shard {
                 self.lanes.insert(id, Lane { origin, topic, decoders });
                 self.engine.handle(now, Input::Assigned(handed.assigned));
             }
-            Err(problem) => self.links.board.stopped(id, format!("its mapping cannot be used: {problem}")),
+            Err(problem) => {
+                let message = format_args!("its mapping cannot be used: {problem}");
+                self.links.board.stopped(id, Failure::new(Code::MappingUnusable, message));
+            }
         }
     }
 

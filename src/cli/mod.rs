@@ -11,6 +11,7 @@ pub use layer::LayerArgs;
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 
+use crate::code::{Code, Failure};
 use crate::commands::{init, run};
 use crate::config::{Config, Loaded, Machine, Problems, Sources};
 
@@ -91,13 +92,16 @@ fn dispatch(command: Option<Command>, config: Config) -> ExitCode {
         None => Ok(ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|failure| {
-        say(&format!("sakia: {failure}"));
+        say(&failure.to_string());
         ExitCode::FAILURE
     })
 }
 
+/// One line a problem, so that each can be found and counted.
 fn refuse(problems: &Problems) -> ExitCode {
-    say(&problems.to_string());
+    for problem in &problems.0 {
+        say(&Failure::new(Code::Configuration, problem).to_string());
+    }
     ExitCode::from(MISUSE)
 }
 

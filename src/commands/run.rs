@@ -9,7 +9,7 @@ use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
 use crate::config::{Config, LogFormat};
 use crate::pipeline;
-use crate::source::{Stop, Stopped};
+use crate::source::{Halt, Stop, Stopped};
 use crate::telemetry::log::{self, Format};
 use crate::telemetry::progress::Line;
 
@@ -23,10 +23,7 @@ pub struct RunArgs {
 }
 
 pub fn run(config: Config, args: &RunArgs) -> Result<ExitCode, Failure> {
-    member(config, args.until_caught_up).map_err(|error| Failure::new(Code::Failed, format_args!("{error:#}")))
-}
-
-fn member(config: Config, until_caught_up: bool) -> anyhow::Result<ExitCode> {
+    let until_caught_up = args.until_caught_up;
     let format = match config.telemetry.log_format {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
@@ -49,10 +46,12 @@ fn member(config: Config, until_caught_up: bool) -> anyhow::Result<ExitCode> {
 /// something that relies on it.
 fn report(stopped: &Stopped, until_caught_up: bool) -> u8 {
     if stopped.n_unsettled > 0 {
-        tracing::warn!(records = stopped.n_unsettled, "stopped before everything was stored; these are read again");
+        let records = stopped.n_unsettled;
+        tracing::warn!(code = %Code::StoppedEarly, records, "stopped before everything was stored; these are read again");
     }
     for halt in &stopped.halts {
-        tracing::error!(topic = %halt.topic, partition = halt.partition, reason = halt.reason, "partition not read");
+        let Halt { topic, partition, reason: Failure { code, message } } = halt;
+        tracing::error!(%code, %topic, partition, reason = message, "partition not read");
     }
     tracing::info!("stopped");
     let is_complete = stopped.has_caught_up && stopped.n_unsettled == 0 && stopped.halts.is_empty();
@@ -62,12 +61,11 @@ fn report(stopped: &Stopped, until_caught_up: bool) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Halt;
 
     #[test]
     fn success_is_claimed_for_everything_or_for_a_stop_that_was_asked_for() {
         let complete = Stopped { has_caught_up: true, is_closed: true, ..Stopped::default() };
-        let halt = Halt { topic: "t".into(), partition: 0, reason: String::new() };
+        let halt = Halt { topic: "t".into(), partition: 0, reason: Failure::new(Code::Failed, "") };
         for (stopped, status) in [
             (complete.clone(), 0),
             (Stopped { has_caught_up: false, ..complete.clone() }, 1),

@@ -30,6 +30,7 @@ pub use intake::{SampleNames, Taken};
 use plan::{Assigned, DeadLetter, LedgerAnswer, Report};
 pub use policy::FlushPolicy;
 
+use crate::code::Failure;
 use crate::record::{Assignment, Position, Tick};
 use crate::telemetry::distribution::Distribution;
 
@@ -124,7 +125,7 @@ pub struct Engine {
     choked: bool,
     commits: VecDeque<(Assignment, i64)>,
     released: VecDeque<Assignment>,
-    stopped: VecDeque<(Assignment, String)>,
+    stopped: VecDeque<(Assignment, Failure)>,
     counts: Counts,
 }
 
@@ -219,7 +220,7 @@ impl Engine {
     }
 
     /// Nothing more of this assignment is written until it is handed over anew.
-    fn stop(&mut self, id: Assignment, reason: String) {
+    fn stop(&mut self, id: Assignment, reason: Failure) {
         self.forget_chains(id);
         let Some(held) = self.held.get_mut(&id) else { return };
         let draining = matches!(held.phase, Phase::Draining { .. });
@@ -272,7 +273,7 @@ impl Engine {
     }
 
     /// An assignment that was stopped, with the reason.
-    pub fn poll_stopped(&mut self) -> Option<(Assignment, String)> {
+    pub fn poll_stopped(&mut self) -> Option<(Assignment, Failure)> {
         self.stopped.pop_front()
     }
 

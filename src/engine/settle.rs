@@ -2,6 +2,7 @@
 
 use super::plan::{LedgerAnswer, LedgerAsk};
 use super::{Engine, Phase};
+use crate::code::{Code, Failure};
 use crate::record::{StreamId, Tick};
 
 impl Engine {
@@ -77,8 +78,8 @@ impl Engine {
         if held.phase == Phase::Live {
             held.phase = Phase::Draining { deadline: Tick(u64::MAX) };
         }
-        let reason = format!("its stream was closed at offset {to} by a writer with another mapping or window");
-        self.stopped.push_back((assignment, reason));
+        let message = format_args!("its stream was closed at offset {to} by a writer with another mapping or window");
+        self.stopped.push_back((assignment, Failure::new(Code::StreamClosed, message)));
         for slot in self.chains.of(assignment) {
             let Some(chain) = self.chains.get_mut(slot) else { continue };
             if chain.key.stream != stream {

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
 use mongodb::Database;
 use mongodb::bson::doc;
 
 use crate::clock::Clock;
+use crate::code::{Code, Failure};
 use crate::config::Config;
 use crate::record::Tick;
 use crate::sink::bucket::BucketSink;
@@ -93,11 +93,12 @@ impl Figures {
 }
 
 /// Opens the pages, if any are configured, and serves them as long as the runtime lives.
-pub(super) async fn serve(config: &Config, figures: Arc<Figures>, clock: Clock) -> anyhow::Result<()> {
+pub(super) async fn serve(config: &Config, figures: Arc<Figures>, clock: Clock) -> Result<(), Failure> {
     let Some(listen) = config.telemetry.listen else { return Ok(()) };
     let listener = http::listen(listen).await?;
     let pages = Pages { metrics: figures.metrics.clone(), health: Arc::clone(&figures.health), clock };
-    let (address, server) = http::serve(listener, pages, std::future::pending()).context("cannot serve metrics")?;
+    let (address, server) = http::serve(listener, pages, std::future::pending())
+        .map_err(|error| Failure::new(Code::ListenFailed, format_args!("cannot serve metrics: {error}")))?;
     tracing::info!(%address, "serving /metrics, /live and /ready");
     tokio::spawn(server);
     Ok(())

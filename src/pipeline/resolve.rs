@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::code::{Code, Failure};
 use crate::config::Config;
 use crate::record::Assignment;
 use crate::sink::ledger::{AssignError, Ledger};
@@ -36,8 +37,8 @@ impl Resolve for LedgerResolve {
     /// is silent: its time-out would come on top of the drain's, and whoever asked kills the process by then.
     fn assign(&self, ask: PartitionAsk, assignment: Assignment) -> Result<Handed, Refused> {
         let Some(contract) = self.config.contract_for(&ask.topic) else {
-            let reason = format!("no [[decoder]] names topic {:?}", ask.topic);
-            return Err(Refused { reason, retry: false });
+            let message = format_args!("no [[decoder]] names topic {:?}", ask.topic);
+            return Err(Refused { reason: Failure::new(Code::TopicWithoutDecoder, message), retry: false });
         };
         let assigned = self.runtime.block_on(async {
             tokio::select! {
@@ -45,15 +46,14 @@ impl Resolve for LedgerResolve {
                 () = self.stop_asked() => Err(AssignError::Unavailable("the process is to stop".to_owned())),
             }
         });
-        let claim = assigned.map_err(|error| Refused {
-            retry: matches!(error, AssignError::Unavailable(_)),
-            reason: error.to_string(),
-        })?;
+        let claim = assigned
+            .map_err(|error| Refused { retry: matches!(error, AssignError::Unavailable(_)), reason: error.into() })?;
         if let Some(id) = &ask.topic_id {
             self.ids.learn(&ask.topic, id);
         }
         for warning in claim.warnings {
-            tracing::warn!(topic = ask.topic, partition = ask.partition, %warning, "the ledger differs");
+            let code = warning.code();
+            tracing::warn!(%code, topic = ask.topic, partition = ask.partition, %warning, "the ledger differs");
         }
         Ok(Handed { assigned: claim.assigned, contracts: claim.contracts })
     }

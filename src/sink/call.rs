@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use super::counts::{SinkCounts, add};
 use super::outcome::{Answer, judge_failure};
 use super::retry::Backoff;
+use crate::code::{Code, Failure};
 
 /// The server's own deadline (`maxTimeMS`, `wtimeout`) comes first; only a server or path that is silent reaches ours.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -94,7 +95,8 @@ impl Caller {
     pub async fn pause(&self, backoff: &mut Backoff, reason: &str) {
         add(&self.counts.resends, 1);
         let wait_ms = backoff.next_ms();
-        tracing::warn!(reason, tries = backoff.n_tries(), wait_ms, "no answer from the store, trying again");
+        let tries = backoff.n_tries();
+        tracing::warn!(code = %Code::MongoRetry, reason, tries, wait_ms, "no answer from the store, trying again");
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
     }
 }
@@ -121,7 +123,7 @@ impl CallError {
         match self {
             Self::Server { code, message } => judge_failure(code, message, n_sent),
             Self::NoAnswer(reason) => Answer::Resend(reason),
-            Self::Unusable(reason) => Answer::Broken(reason),
+            Self::Unusable(reason) => Answer::Broken(Failure::new(Code::MongoRefused, reason)),
         }
     }
 }

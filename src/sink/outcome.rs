@@ -4,6 +4,7 @@
 //! may still be rolled back, so it is no answer.
 
 use super::retry::ErrorClass;
+use crate::code::{Code, Failure};
 
 /// The parts of an answer that matter; `n` of an update counts matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum Answer {
     /// The command as a whole was not taken, for the sake of one of its statements: halve it.
     Halve { code: i32, message: String },
     /// Nothing can be written until somebody mends something.
-    Broken(String),
+    Broken(Failure),
     /// One verdict a statement.
     Statements(Vec<Verdict>),
 }
@@ -81,7 +82,7 @@ impl Reply {
                 (ErrorClass::Duplicate, Counting::Each) if error.on_id => Verdict::Present,
                 (ErrorClass::Duplicate, _) => return Answer::Broken(foreign_unique_index(&error)),
                 (ErrorClass::Transient, _) => Verdict::Resend(error.to_string()),
-                (ErrorClass::All, _) => return Answer::Broken(error.to_string()),
+                (ErrorClass::All, _) => return Answer::Broken(Failure::new(Code::MongoRefused, error)),
                 (ErrorClass::Statement, _) => Verdict::Refused { code: error.code, message: error.message },
             };
         }
@@ -96,12 +97,15 @@ pub fn judge_failure(code: i32, message: String, n_sent: usize) -> Answer {
         // Inside one statement only: bytes that the server cannot take, found before any statement ran.
         ErrorClass::Statement if n_sent > 1 => Answer::Halve { code, message },
         ErrorClass::Statement => Answer::Statements(vec![Verdict::Refused { code, message }]),
-        ErrorClass::All | ErrorClass::Duplicate => Answer::Broken(format!("{message} (code {code})")),
+        ErrorClass::All | ErrorClass::Duplicate => {
+            Answer::Broken(Failure::new(Code::MongoRefused, format_args!("{message} (code {code})")))
+        }
     }
 }
 
-fn foreign_unique_index(error: &WriteError) -> String {
-    format!("a unique index other than that of _id refuses a bucket; drop that index: {error}")
+fn foreign_unique_index(error: &WriteError) -> Failure {
+    let message = format_args!("a unique index other than that of _id refuses a bucket; drop that index: {error}");
+    Failure::new(Code::ForeignUniqueIndex, message)
 }
 
 impl std::fmt::Display for WriteError {

@@ -6,8 +6,10 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::command::CommandError;
 use super::document::{entry_id, parse_entry, parse_origin};
+use super::error::Refusal;
 use super::settled::{Entries, all_broken, judge};
 use super::store::{Ledger, pause};
+use crate::code::Code;
 use crate::engine::plan::{LedgerAnswer, LedgerAsk, StreamMark};
 
 impl Ledger {
@@ -29,11 +31,12 @@ impl Ledger {
                 Ok(Some(answer)) => return answer,
                 Ok(None) => "some mark is not visible yet".to_owned(),
                 Err(CommandError::Permanent(reason)) => {
-                    return all_broken(ask, &format!("MongoDB refuses the ledger's commands: {reason}"));
+                    return all_broken(ask, &Refusal::Denied { reason }.into());
                 }
                 Err(CommandError::Transient(reason)) => reason,
             };
             tracing::warn!(
+                code = %Code::LedgerRetry,
                 ledger = self.name,
                 tries = backoff.n_tries() + 1,
                 reason,
