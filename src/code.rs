@@ -71,6 +71,19 @@ codes! {
     TopicWithoutDecoder "topic-without-decoder"
 }
 
+/// The page that explains every code, compiled in.
+const PAGE: &str = include_str!("../docs/errors.md");
+
+impl Code {
+    /// What the page says of it, under its heading.
+    pub fn paragraph(self) -> &'static str {
+        let heading = format!("\n## {}\n", self.name());
+        let start = PAGE.find(&heading).map(|at| at + 1).expect("invariant: a test finds every heading");
+        let text = &PAGE[start..];
+        text.find("\n#").map_or(text, |end| &text[..end]).trim_end()
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -96,18 +109,16 @@ mod tests {
     use super::*;
     use crate::decode::{Reason, SkipReason};
 
-    const PAGE: &str = include_str!("../docs/errors.md");
-
     #[test]
     fn the_page_has_one_paragraph_a_code() {
         let names: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
         assert!(names.is_sorted(), "in the order of the alphabet: {names:?}");
         let headings: Vec<_> = PAGE.lines().filter_map(|line| line.strip_prefix("## ")).collect();
         assert_eq!(headings, names, "docs/errors.md: one `## code` each, in this order");
-        for paragraph in PAGE.split("\n## ").skip(1) {
-            let name = paragraph.lines().next().unwrap_or_default();
-            let n_lines = paragraph.lines().skip(1).take_while(|line| !line.starts_with('#')).count();
-            assert!(n_lines >= 4, "{name}: say what happened, what is at risk, and what to do");
+        for code in Code::ALL {
+            let paragraph = code.paragraph();
+            assert!(paragraph.starts_with(&format!("## {code}\n\n")), "{paragraph}");
+            assert!(paragraph.lines().count() > 4, "say what happened, what is at risk, and what to do: {paragraph}");
         }
     }
 

@@ -13,7 +13,36 @@ use crate::source::{Halt, Stop, Stopped};
 use crate::telemetry::log::{self, Format};
 use crate::telemetry::progress::Line;
 
+pub(crate) const ABOUT: &str = "\
+Store readings as a member of the consumer group.
+
+Every process of one group takes a share of the partitions; start more of them to go faster. Readings wait in memory for \
+up to bucket.flush_age and are written as few, large statements. What is stored is known to a ledger in MongoDB: killing, \
+restarting or reading again neither loses nor doubles anything.";
+
+const MORE: &str = "\
+Configuration:
+  Layers, each over the one before: compiled-in defaults, the file, SAKIA_... variables, flags.
+  All problems are shown at once, before anything is started.
+  --print-config shows what is in effect, `sakia reference` every key there is.
+
+Stopping:
+  SIGTERM or Ctrl-C: it stops polling, writes what it holds for at most flow.drain_timeout,
+  commits, and leaves the group. A second one ends at once. What was not stored is read again.
+
+Exit status:
+  0  stopped as asked; with --until-caught-up, everything is stored
+  1  it could not start or go on; with --until-caught-up, also if something is not stored
+  2  wrong usage or configuration; nothing was started
+
+Examples:
+  sakia run --config sakia.toml
+  sakia run --config sakia.toml --listen 0.0.0.0:9464 --log-format json
+  sakia run --config sakia.toml --until-caught-up   store what is in the topics now, then end
+  sakia run --config sakia.toml --set bucket.max_samples=1000 --print-config";
+
 #[derive(Debug, Args)]
+#[command(after_help = "More with --help.", after_long_help = MORE)]
 pub struct RunArgs {
     /// Stop once everything that was in the topics at the start is stored
     #[arg(long)]

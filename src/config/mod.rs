@@ -14,6 +14,7 @@ mod print;
 mod problem;
 mod raw;
 mod reader;
+mod reference;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use layers::Flag;
 pub use machine::Machine;
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULTS, OptionCheck, Sources};
+pub use reference::reference;
 pub use secrets::redact_uri;
 
 use crate::record::Window;

@@ -16,7 +16,18 @@ use crate::commands::server::{CommandError, Server};
 use crate::config::{Config, redact_uri};
 use steps::{Needed, State, Step};
 
+const EXAMPLES: &str = "\
+Creates the collections of readings, ledger and dead letters, their indexes, and the ledger's header. \
+It says of each whether it exists, was created or was changed. What cannot be used is refused with the reason, \
+and nothing is changed then.
+
+Examples:
+  sakia init --config sakia.toml --dry-run   print the commands and run none
+  sakia init --config sakia.toml             create what is missing
+  sakia init --config sakia.toml --json      the same, reported for a script";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct InitArgs {
     /// Print the commands that are needed, one JSON document a line, and write nothing
     #[arg(long)]
