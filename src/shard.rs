@@ -244,6 +244,8 @@ impl Shard {
         }
         self.counts.delta_bytes = self.engine.memory_places().0 as u64;
         self.counts.open_chains = self.engine.n_chains() as u64;
+        self.counts.plans_in_flight = self.engine.n_in_flight() as u64;
+        self.counts.queued = self.links.inbound.len() as u64;
         self.counts.marks = self
             .engine
             .progress()

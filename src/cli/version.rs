@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::config::contract::DECODER_VERSION;
 use crate::sink::ledger::HEADER_SCHEMA;
 
-/// "unknown" in a build from a source without git.
+/// "unknown" in a build from a source without git, "debug build" in one for development.
 pub const COMMIT: &str = env!("BUILD_COMMIT");
 
 /// `-V`.

@@ -244,6 +244,11 @@ impl Engine {
         self.waiting_bytes + 2 * self.flying_bytes
     }
 
+    /// Plans that have no report yet.
+    pub fn n_in_flight(&self) -> usize {
+        self.in_flight
+    }
+
     /// `(waiting, under way)`.
     pub fn memory_places(&self) -> (usize, usize) {
         (self.waiting_bytes, 2 * self.flying_bytes)

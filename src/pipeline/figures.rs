@@ -8,13 +8,14 @@ use std::time::Duration;
 use mongodb::Database;
 use mongodb::bson::doc;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, wall_ms};
 use crate::code::{Code, Failure};
 use crate::config::Config;
 use crate::record::Tick;
 use crate::sink::bucket::BucketSink;
+use crate::sink::ledger::Ledger;
 use crate::source::SourceCounts;
-use crate::telemetry::counts::{PartitionLag, ShardCounts, SourceGauges};
+use crate::telemetry::counts::{PartitionLag, ShardCounts, SinkTotals, SourceGauges};
 use crate::telemetry::health::Health;
 use crate::telemetry::http::{self, Pages};
 use crate::telemetry::metrics::Metrics;
@@ -31,6 +32,7 @@ pub(super) struct Figures {
     metrics: Metrics,
     health: Arc<Health>,
     budget_bytes: u64,
+    started_s: u64,
     /// Partitions that the health page calls stopped.
     stopped: Mutex<BTreeSet<(String, i32)>>,
 }
@@ -43,6 +45,7 @@ impl Figures {
             metrics: Metrics::new(n_shards),
             health: Arc::new(Health::new(n_shards, STALE_AFTER_MS, clock.now())),
             budget_bytes: config.flow.memory_budget_bytes,
+            started_s: (wall_ms() / 1_000).max(0) as u64,
             stopped: Mutex::default(),
         }
     }
@@ -53,7 +56,7 @@ impl Figures {
         self.health.beat_shard(i, now);
     }
 
-    fn gather(&self) {
+    fn gather(&self, now: Tick) {
         let source = &self.source;
         let lag = |p: crate::source::PartitionFigures| PartitionLag {
             topic: p.topic,
@@ -66,6 +69,11 @@ impl Figures {
             pauses: source.pauses.load(Relaxed),
             commits: source.commits.load(Relaxed),
             commit_errors: source.commit_errors.load(Relaxed),
+            reassignments: source.reassigns.load(Relaxed),
+            strays: source.strays.load(Relaxed),
+            shards_paused: source.n_paused.load(Relaxed),
+            is_ready: self.health.not_ready(now).is_empty(),
+            started_s: self.started_s,
             partitions_assigned: source.n_live.load(Relaxed) + source.n_stopped.load(Relaxed),
             partitions_stopped: source.n_stopped.load(Relaxed),
             librdkafka_bytes: source.queue_bytes.load(Relaxed),
@@ -105,13 +113,18 @@ pub(super) async fn serve(config: &Config, figures: Arc<Figures>, clock: Clock) 
 }
 
 /// Gathers and shows once a second, as long as the runtime lives.
-pub(super) async fn publish(figures: Arc<Figures>, sink: BucketSink, clock: Clock, line: Line) {
+pub(super) async fn publish(figures: Arc<Figures>, sink: BucketSink, ledger: Arc<Ledger>, clock: Clock, line: Line) {
     let mut progress = Progress::new(line);
     let mut every = tokio::time::interval(EVERY);
     loop {
         every.tick().await;
-        figures.gather();
-        figures.metrics.publish_sink(&sink.counts().totals());
+        figures.gather(clock.now());
+        let counts = ledger.counts().totals();
+        figures.metrics.publish_sink(&SinkTotals {
+            ledger_commands: counts.commands,
+            ledger_retries: counts.resends.iter().map(|(_, n)| n).sum(),
+            ..sink.counts().totals()
+        });
         progress.report(clock.now(), &figures.metrics.summary());
     }
 }

@@ -75,7 +75,8 @@ pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -
     parts.runtime.block_on(figures::serve(&parts.config, Arc::clone(&parts.figures), clock))?;
     parts.runtime.spawn(listen_for_signals(Arc::clone(&stop)));
     parts.runtime.spawn(figures::ping(Arc::clone(&parts.figures), db));
-    parts.runtime.spawn(figures::publish(Arc::clone(&parts.figures), parts.sink.clone(), clock, line));
+    let (sink, ledger) = (parts.sink.clone(), Arc::clone(&parts.ledger));
+    parts.runtime.spawn(figures::publish(Arc::clone(&parts.figures), sink, ledger, clock, line));
     let ended = parts.run_source(until_caught_up, stop);
     writers_stop.send_replace(true);
     parts.ledger.stop();

@@ -13,7 +13,7 @@ use mongodb::error::{Error, ErrorKind, RETRYABLE_ERROR, RETRYABLE_WRITE_ERROR};
 use tokio::sync::Semaphore;
 
 use super::counts::{SinkCounts, add};
-use super::outcome::{Answer, judge_failure};
+use super::outcome::{Again, Answer, judge_failure};
 use super::retry::Backoff;
 use crate::code::{Code, Failure};
 
@@ -91,14 +91,18 @@ impl Caller {
     }
 
     /// Waits before the same statements are sent again.
-    #[expect(clippy::disallowed_methods, reason = "the one place where retries wait")]
-    pub async fn pause(&self, backoff: &mut Backoff, reason: &str) {
-        add(&self.counts.resends, 1);
+    pub async fn pause(&self, backoff: &mut Backoff, again: Again, reason: &str) {
+        add(&self.counts.resends[again as usize], 1);
         let wait_ms = backoff.next_ms();
         let tries = backoff.n_tries();
         tracing::warn!(code = %Code::MongoRetry, reason, tries, wait_ms, "no answer from the store, trying again");
-        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        wait(wait_ms).await;
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where retries wait")]
+pub async fn wait(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 
 impl From<&Error> for CallError {
@@ -122,7 +126,7 @@ impl CallError {
     pub fn judge(self, n_sent: usize) -> Answer {
         match self {
             Self::Server { code, message } => judge_failure(code, message, n_sent),
-            Self::NoAnswer(reason) => Answer::Resend(reason),
+            Self::NoAnswer(reason) => Answer::Resend(Again::NoAnswer, reason),
             Self::Unusable(reason) => Answer::Broken(Failure::new(Code::MongoRefused, reason)),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::call::Caller;
 use super::counts::add;
-use super::outcome::{Answer, Counting, Verdict};
+use super::outcome::{Again, Answer, Counting, Verdict};
 use super::reply;
 use crate::code::{Code, Failure};
 
@@ -39,8 +39,8 @@ pub(super) async fn settle(
             Err(error) => error.judge(group.len()),
         };
         match answer {
-            Answer::Resend(reason) => {
-                caller.pause(&mut backoff, &reason).await;
+            Answer::Resend(again, reason) => {
+                caller.pause(&mut backoff, again, &reason).await;
                 groups.push(group);
             }
             Answer::Halve { code, message } => {
@@ -60,7 +60,7 @@ pub(super) async fn settle(
             Answer::Statements(verdicts) => {
                 let (again, reason) = sort(&group, verdicts, &mut settled);
                 if !again.is_empty() {
-                    caller.pause(&mut backoff, &reason).await;
+                    caller.pause(&mut backoff, Again::Server, &reason).await;
                     groups.push(again);
                 }
             }

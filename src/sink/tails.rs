@@ -12,7 +12,7 @@ use super::body::Body;
 use super::call::Caller;
 use super::counts::add;
 use super::encode::write_chain;
-use super::outcome::Answer;
+use super::outcome::{Again, Answer};
 use super::reply::whole;
 use crate::code::{Code, Failure};
 use crate::config::{Config, FieldNames};
@@ -66,17 +66,19 @@ impl TailReader {
         let mut backoff = self.caller.backoff();
         loop {
             let (answer, said) = match self.caller.call(self.body(keys, level)).await {
-                Ok(reply) => match self.found(keys, &reply) {
-                    Some(found) => return found,
-                    None => (Answer::Resend("tails do not fit into one reply".to_owned()), String::new()),
-                },
+                Ok(reply) => {
+                    if let Some(found) = self.found(keys, &reply) {
+                        return found;
+                    }
+                    (Answer::Resend(Again::Server, "tails do not fit into one reply".to_owned()), String::new())
+                }
                 Err(error) => (error.clone().judge(1), error.to_string()),
             };
-            let Answer::Resend(reason) = answer else {
+            let Answer::Resend(again, reason) = answer else {
                 let message = format_args!("the last buckets of chains cannot be read: {said}");
                 return vec![Err(Failure::new(Code::MongoRefused, message)); keys.len()];
             };
-            self.caller.pause(&mut backoff, &reason).await;
+            self.caller.pause(&mut backoff, again, &reason).await;
         }
     }
 

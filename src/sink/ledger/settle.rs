@@ -8,9 +8,12 @@ use super::command::CommandError;
 use super::document::{entry_id, parse_entry, parse_origin};
 use super::error::Refusal;
 use super::settled::{Entries, all_broken, judge};
-use super::store::{Ledger, pause};
+use super::store::Ledger;
 use crate::code::Code;
 use crate::engine::plan::{LedgerAnswer, LedgerAsk, StreamMark};
+use crate::sink::call;
+use crate::sink::counts::add;
+use crate::sink::outcome::Again;
 
 impl Ledger {
     /// Sends the ask again and again until the majority has settled it; `None` once the ledger is stopped. May be
@@ -42,7 +45,8 @@ impl Ledger {
                 reason,
                 "ledger not settled, trying again"
             );
-            pause(&mut backoff).await;
+            add(&self.counts().resends[Again::Server as usize], 1);
+            call::wait(backoff.next_ms()).await;
         }
     }
 

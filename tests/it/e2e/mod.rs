@@ -15,6 +15,8 @@ mod exact;
 mod faults;
 /// Kills at random times and at named crash points, each followed by a proof that nothing is lost or doubled.
 mod kills;
+/// Judges a page of metrics as a scraper would, and against its documentation.
+mod lint;
 /// How far the partitions of a world are: by the ledger, and by the group.
 mod marks;
 /// Members that join and leave a group under load.
