@@ -75,8 +75,8 @@ pub fn run(config: Config, args: &RunArgs) -> Result<ExitCode, Failure> {
 /// something that relies on it.
 fn report(stopped: &Stopped, until_caught_up: bool) -> u8 {
     if stopped.n_unsettled > 0 {
-        let records = stopped.n_unsettled;
-        tracing::warn!(code = %Code::StoppedEarly, records, "stopped before everything was stored; these are read again");
+        let n_records = stopped.n_unsettled;
+        tracing::warn!(code = %Code::StoppedEarly, n_records, "not stored in time, will be read again");
     }
     for halt in &stopped.halts {
         let Halt { topic, partition, reason: Failure { code, message } } = halt;

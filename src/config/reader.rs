@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
             let variable = if is_environment { format!(" ({})", layers::variable_of_key(near)) } else { String::new() };
             format!("; did you mean {}{variable}?", shown(near))
         });
-        Some(format!("there is no such key{}", hint.unwrap_or_else(|| "; config/default.toml lists all".into())))
+        Some(format!("there is no such key{}", hint.unwrap_or_else(|| "; `sakia reference` lists all".into())))
     }
 
     /// The key that was probably meant: near as a whole, else near in its last part (the right key in a wrong section).

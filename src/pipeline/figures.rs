@@ -137,7 +137,7 @@ pub(super) async fn ping(figures: Arc<Figures>, db: Database) {
         let answer = tokio::time::timeout(PING_EVERY, db.run_command(doc! { "ping": 1 })).await;
         match answer {
             Ok(Ok(_)) => figures.health.sink_answered(),
-            Ok(Err(error)) => figures.health.sink_failed(error.to_string()),
+            Ok(Err(error)) => figures.health.sink_failed(error.kind.to_string()),
             Err(_) => figures.health.sink_failed(format!("no answer within {} s", PING_EVERY.as_secs())),
         }
     }

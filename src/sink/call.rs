@@ -106,6 +106,7 @@ pub async fn wait(ms: u64) {
 }
 
 impl From<&Error> for CallError {
+    /// The driver's own display lists labels and empty members.
     fn from(error: &Error) -> Self {
         let retryable = error.contains_label(RETRYABLE_WRITE_ERROR) || error.contains_label(RETRYABLE_ERROR);
         match error.kind.as_ref() {
@@ -115,8 +116,8 @@ impl From<&Error> for CallError {
             ErrorKind::Authentication { .. }
             | ErrorKind::InvalidTlsConfig { .. }
             | ErrorKind::InvalidArgument { .. }
-            | ErrorKind::IncompatibleServer { .. } => Self::Unusable(error.to_string()),
-            _ => Self::NoAnswer(error.to_string()),
+            | ErrorKind::IncompatibleServer { .. } => Self::Unusable(error.kind.to_string()),
+            _ => Self::NoAnswer(error.kind.to_string()),
         }
     }
 }

@@ -32,7 +32,9 @@ pub enum OpenError {
     #[error("ledger {ledger} cannot be opened: {reason}")]
     Denied { ledger: String, reason: String },
     /// Worth another try.
-    #[error("ledger {ledger} cannot be reached: {reason}")]
+    #[error(
+        "ledger {ledger} cannot be reached; check that the servers of mongo.uri run and can be reached from here: {reason}"
+    )]
     Unavailable { ledger: String, reason: String },
 }
 
