@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test check core doctor services-up services-down
+.PHONY: help demo demo-down test check core docs doctor services-up services-down
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,10 @@ check: ## formatting, lints and docs, with warnings denied
 
 core: ## the pure core alone: no services, no C compiler, seconds
 	cargo test --no-default-features --lib --test tidy --test sim
+
+docs: ## write the reference of the configuration anew, from the code
+	@cargo run --quiet -- reference > docs/configuration.md.new
+	@mv docs/configuration.md.new docs/configuration.md
 
 doctor: ## name what is missing on this machine, and the command that installs it
 	@deploy/local/doctor.sh

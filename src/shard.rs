@@ -11,7 +11,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, select};
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::code::Code;
+use crate::code::{Code, Failure};
 use crate::config::Contract;
 use crate::decode::{Decoder, Reject, Scratch, Whole};
 use crate::engine::plan::{DeadLetter, LedgerAnswer, LedgerAsk, Plan, Report, Scope};
@@ -200,7 +200,10 @@ impl Shard {
                 self.lanes.insert(id, Lane { origin, topic, decoders });
                 self.engine.handle(now, Input::Assigned(handed.assigned));
             }
-            Err(problem) => self.links.board.stopped(id, format!("its mapping cannot be used: {problem}")),
+            Err(problem) => {
+                let message = format_args!("its mapping cannot be used: {problem}");
+                self.links.board.stopped(id, Failure::new(Code::MappingUnusable, message));
+            }
         }
     }
 
@@ -295,6 +298,8 @@ impl Shard {
         self.counts.open_chains = levels.open_tails as u64;
         self.counts.open_tail_bytes = levels.open_bytes;
         self.counts.min_fill = u64::from(levels.min_fill);
+        self.counts.plans_in_flight = self.engine.n_in_flight() as u64;
+        self.counts.queued = self.links.inbound.len() as u64;
         self.counts.marks = self
             .engine
             .progress()
@@ -312,31 +317,16 @@ impl Shard {
     }
 }
 
-/// Says what the engine wants a person to hear. Many chains have the same trouble at once, so each kind is said once
-/// in a while, with how many were left out.
+/// Says what the engine wants a person to hear. Many chains have the same trouble at once, so it is said once in a
+/// while, with how many were left out.
 fn log_event(quiet: &mut Quiet, now: Tick, event: &Event) {
-    let (Event::Stuck { key, .. } | Event::Changed(key) | Event::Vanished(key)) = event;
-    let kind = match event {
-        Event::Stuck { .. } => 0,
-        Event::Changed(_) => 1,
-        Event::Vanished(_) => 2,
-    };
-    let Some(n_left_out) = quiet.pass(kind, now) else { return };
-    let (device, window_ms, stream) = (&*key.device, key.window.0, key.stream.0);
-    match event {
-        Event::Stuck { times, .. } => tracing::warn!(
-            code = %Code::ChainStuck, device, window_ms, stream, times, n_left_out,
-            "writes to a chain have no effect although it is as expected; trying on"
-        ),
-        Event::Changed(_) => tracing::error!(
-            code = %Code::BucketChanged, device, window_ms, stream, n_left_out,
-            "a bucket takes no write although it is as expected; its partition stops"
-        ),
-        Event::Vanished(_) => tracing::error!(
-            code = %Code::BucketVanished, device, window_ms, stream, n_left_out,
-            "a bucket that is still written is gone or was put back; its partition stops"
-        ),
-    }
+    let Event::Stuck { key, times } = event;
+    let Some(n_left_out) = quiet.pass(0, now) else { return };
+    tracing::warn!(
+        code = %Code::ChainStuck,
+        device = &*key.device, window_ms = key.window.0, stream = key.stream.0, times, n_left_out,
+        "writes to a chain have no effect although it is as expected; trying on"
+    );
 }
 
 fn skip(counts: &mut ShardCounts, reason: &'static str) {

@@ -49,19 +49,50 @@ pub struct LayerArgs {
     pub(super) print_config: bool,
 }
 
+/// Flags that stand for a key.
+pub const FLAGS: [(&str, &str); 8] = [
+    ("--brokers", "kafka.brokers"),
+    ("--group", "kafka.group"),
+    ("--mongo-uri", "mongo.uri"),
+    ("--database", "mongo.database"),
+    ("--collection", "mongo.collection"),
+    ("--listen", "telemetry.listen"),
+    ("--log-format", "telemetry.log_format"),
+    ("--log-level", "telemetry.log_level"),
+];
+
 impl LayerArgs {
     pub(super) fn flags(&self) -> Vec<Flag> {
-        let flags = [
-            ("--brokers", "kafka.brokers", &self.brokers),
-            ("--group", "kafka.group", &self.group),
-            ("--mongo-uri", "mongo.uri", &self.mongo_uri),
-            ("--database", "mongo.database", &self.database),
-            ("--collection", "mongo.collection", &self.collection),
-            ("--listen", "telemetry.listen", &self.listen),
-            ("--log-format", "telemetry.log_format", &self.log_format),
-            ("--log-level", "telemetry.log_level", &self.log_level),
+        let values = [
+            &self.brokers,
+            &self.group,
+            &self.mongo_uri,
+            &self.database,
+            &self.collection,
+            &self.listen,
+            &self.log_format,
+            &self.log_level,
         ];
-        let given = flags.into_iter().filter_map(|(name, key, value)| Some((name, key, value.clone()?)));
+        let given = FLAGS.into_iter().zip(values).filter_map(|((name, key), value)| Some((name, key, value.clone()?)));
         given.map(|(name, key, value)| Flag { name, key, value }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::super::Cli;
+    use super::*;
+
+    /// The order of two lists must agree, or a flag would set another's key.
+    #[test]
+    fn each_flag_sets_its_own_key() {
+        for (name, key) in FLAGS {
+            let cli = Cli::command().get_matches_from(["sakia", name, "typed"]);
+            let layer = <LayerArgs as clap::FromArgMatches>::from_arg_matches(&cli).unwrap();
+            let flags: Vec<_> = layer.flags().into_iter().map(|flag| (flag.name, flag.key, flag.value)).collect();
+            assert_eq!(flags, [(name, key, "typed".to_owned())]);
+        }
     }
 }

@@ -1,18 +1,32 @@
 //! The command line: flags to configuration layers, one command to run, one result to an exit status.
 
 mod layer;
+#[cfg(test)]
+mod tests;
+mod version;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-pub use layer::LayerArgs;
+pub use layer::{FLAGS, LayerArgs};
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
+pub use version::COMMIT;
 
-use crate::commands::{check, dead, init, ledger, read, run};
+use crate::code::{Code, Failure};
+use crate::commands::{check, completions, dead, explain, init, ledger, read, reference, run};
 use crate::config::{Config, Loaded, Machine, Problems, Sources};
+
+const EXAMPLES: &str = "\
+Examples:
+  sakia init --config sakia.toml --dry-run       what would be created in MongoDB
+  sakia run --config sakia.toml                  store readings until it is stopped
+  sakia run --config sakia.toml --print-config   every value in effect, with its origin
+  sakia run --help                               layers of the configuration, stopping, exit status
+  sakia explain topic-recreated                  what an error is about, and what to do";
 
 const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, with exactly-once effect";
 
@@ -20,7 +34,8 @@ const ABOUT: &str = "Device readings from Kafka into MongoDB bucket documents, w
 const MISUSE: u8 = 2;
 
 #[derive(Debug, Parser)]
-#[command(name = "sakia", version, about = ABOUT, max_term_width = 100)]
+#[command(name = "sakia", version = version::SHORT, long_version = version::long(), about = ABOUT, after_help = EXAMPLES)]
+#[command(max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     layer: LayerArgs,
@@ -31,6 +46,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Store readings as a member of the consumer group
+    #[command(long_about = run::ABOUT)]
     Run(run::RunArgs),
     /// Create or check the collections; safe to repeat
     Init(init::InitArgs),
@@ -42,10 +58,24 @@ enum Command {
     Ledger(Box<ledger::LedgerArgs>),
     /// Look at dead letters, and store their readings once the cause is mended
     Dead(dead::DeadArgs),
+    #[command(flatten)]
+    Aside(Aside),
+}
+
+/// What works without a configuration.
+#[derive(Clone, Debug, Subcommand)]
+enum Aside {
+    /// Say what an error or warning is about, and what to do
+    Explain(explain::ExplainArgs),
+    /// Print the reference of all configuration keys, as Markdown
+    Reference,
+    /// Print a script that completes the command line in a shell
+    Completions(completions::CompletionsArgs),
 }
 
 impl Command {
     fn layer(&self) -> &LayerArgs {
+        static NONE: LazyLock<LayerArgs> = LazyLock::new(LayerArgs::default);
         match self {
             Self::Run(args) => &args.layer,
             Self::Init(args) => &args.layer,
@@ -53,6 +83,7 @@ impl Command {
             Self::Check(args) => &args.layer,
             Self::Ledger(args) => args.layer(),
             Self::Dead(args) => args.layer(),
+            Self::Aside(_) => &NONE,
         }
     }
 }
@@ -84,6 +115,9 @@ fn librdkafka_takes(name: &str, value: &str) -> Result<(), String> {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let after = cli.command.as_ref().map(|command| command.layer().clone()).unwrap_or_default();
+    if let Some(Command::Aside(aside)) = cli.command {
+        return finish(run_aside(&aside));
+    }
     let is_print = cli.layer.print_config || after.print_config;
     if cli.command.is_none() && !is_print {
         Cli::command().print_help().ok();
@@ -97,23 +131,38 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(command: Option<Command>, loaded: Loaded) -> ExitCode {
-    let result = match command {
+    finish(match command {
         Some(Command::Run(args)) => run::run(loaded.config, &args),
         Some(Command::Init(args)) => init::run(&loaded.config, &args),
         Some(Command::Check(args)) => check::run(&loaded, &args),
         Some(Command::Read(args)) => read::run(&loaded.config, &args),
         Some(Command::Ledger(args)) => ledger::run(&loaded.config, &args),
         Some(Command::Dead(args)) => dead::run(&loaded.config, &args),
+        Some(Command::Aside(aside)) => run_aside(&aside),
         None => Ok(ExitCode::SUCCESS),
-    };
+    })
+}
+
+fn run_aside(aside: &Aside) -> Result<ExitCode, Failure> {
+    match aside {
+        Aside::Explain(args) => explain::run(args),
+        Aside::Reference => reference::run(),
+        Aside::Completions(args) => completions::run(args, Cli::command()),
+    }
+}
+
+fn finish(result: Result<ExitCode, Failure>) -> ExitCode {
     result.unwrap_or_else(|failure| {
-        say(&format!("sakia: {failure}"));
+        say(&failure.to_string());
         ExitCode::FAILURE
     })
 }
 
+/// One line a problem, so that each can be found and counted.
 fn refuse(problems: &Problems) -> ExitCode {
-    say(&problems.to_string());
+    for problem in &problems.0 {
+        say(&Failure::new(Code::Configuration, problem).to_string());
+    }
     ExitCode::from(MISUSE)
 }
 
@@ -126,37 +175,4 @@ fn print(loaded: &Loaded) -> ExitCode {
 /// To standard error; where that is closed there is nobody to tell.
 fn say(text: &str) {
     writeln!(std::io::stderr(), "{text}").ok();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(line: &str) -> (LayerArgs, LayerArgs) {
-        let cli = Cli::try_parse_from(line.split(' ')).unwrap();
-        let after = cli.command.as_ref().map(|command| command.layer().clone()).unwrap_or_default();
-        (cli.layer, after)
-    }
-
-    #[test]
-    fn definition_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn flags_count_before_and_after_the_command() {
-        let (before, after) = parse("sakia --config a --set a.b=1 --group g run --set a.c=2 --group h --config b");
-        let sources = sources(&before, &after);
-        assert_eq!(sources.sets, ["a.b=1", "a.c=2"]);
-        assert_eq!(sources.file, Some("b".into()));
-        let groups: Vec<_> = sources.flags.iter().map(|flag| flag.value.as_str()).collect();
-        assert_eq!(groups, ["g", "h"]);
-    }
-
-    #[test]
-    fn librdkafka_knows_its_options() {
-        assert_eq!(librdkafka_takes("security.protocol", "sasl_ssl"), Ok(()));
-        assert!(librdkafka_takes("client.idd", "x").unwrap_err().contains("client.idd"));
-        assert!(librdkafka_takes("fetch.wait.max.ms", "soon").is_err());
-    }
 }

@@ -91,7 +91,7 @@ impl From<LookError> for Failure {
         let code = match error {
             LookError::Unreachable { .. } => Code::MongoUnreachable,
             LookError::Login { .. } => Code::MongoRefused,
-            LookError::Uri { .. } => Code::Failed,
+            LookError::Uri { .. } => Code::MongoUri,
             LookError::Unsuitable(_) | LookError::NotPrimary(_) => Code::MongoUnsuitable,
         };
         Self::new(code, error)

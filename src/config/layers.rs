@@ -18,7 +18,7 @@ const NOT_KEYS: [&str; 5] =
 const NOT_KEY_PREFIXES: [&str; 1] = ["SAKIA_MONGOD_"];
 
 /// Short names for the two addresses that every installation sets. The long names win over them.
-const SHORT_NAMES: [(&str, &str); 2] = [("SAKIA_KAFKA", "kafka.brokers"), ("SAKIA_MONGO", "mongo.uri")];
+pub(super) const SHORT_NAMES: [(&str, &str); 2] = [("SAKIA_KAFKA", "kafka.brokers"), ("SAKIA_MONGO", "mongo.uri")];
 
 /// A flag of the command line that stands for a key.
 #[derive(Clone, Debug)]

@@ -14,6 +14,7 @@ mod print;
 mod problem;
 mod raw;
 mod reader;
+mod reference;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use machine::Machine;
 pub(crate) use problem::did_you_mean;
 pub use problem::{Problem, Problems};
 pub use raw::{DEFAULTS, OptionCheck, Sources};
+pub use reference::reference;
 pub use secrets::redact_uri;
 #[cfg(feature = "service")]
 pub(crate) use units::{parse_duration, parse_size};

@@ -1,7 +1,7 @@
 //! Reads typed values out of a raw configuration, and keeps the books while doing so: what is wrong, which keys exist,
 //! which values are in effect and where they come from. A key exists because somebody reads it; there is no second list.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use figment::value::{Num, Value};
@@ -28,6 +28,8 @@ pub(super) struct Reader<'a> {
     pub(super) entries: Vec<Entry>,
     problems: Vec<Problem>,
     known: BTreeSet<String>,
+    /// What a key takes, for the reference.
+    forms: BTreeMap<String, String>,
     /// A layer could not be read whole: what is not set may stand in the part that was not read.
     incomplete: bool,
 }
@@ -35,7 +37,7 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(raw: &'a RawConfig, problems: Vec<Problem>) -> Self {
         let incomplete = !problems.is_empty();
-        Self { raw, entries: Vec::new(), problems, known: BTreeSet::new(), incomplete }
+        Self { raw, entries: Vec::new(), problems, known: BTreeSet::new(), forms: BTreeMap::new(), incomplete }
     }
 
     /// Reads one key. A wrong value that a higher layer hides is reported too: else it would come to light on the day
@@ -59,12 +61,14 @@ impl<'a> Reader<'a> {
 
     pub(super) fn integer(&mut self, path: &str, range: RangeInclusive<u32>) -> Option<u32> {
         let range = i128::from(*range.start())..=i128::from(*range.end());
+        self.takes(path, format!("whole number, {} to {}", range.start(), range.end()));
         let value = self.value(path, |v| within(integer(v)?, &range, ToString::to_string), |&n| (n as i64).into());
         value.map(|n| n as u32)
     }
 
     /// Milliseconds.
     pub(super) fn duration(&mut self, path: &str, range: RangeInclusive<i64>) -> Option<i64> {
+        self.takes(path, format!("duration, {} to {}", show_duration(*range.start()), show_duration(*range.end())));
         self.value(
             path,
             |v| within(parse_duration(&unit_text(v)?)?, &range, |&ms| show_duration(ms)),
@@ -74,6 +78,7 @@ impl<'a> Reader<'a> {
 
     /// Bytes.
     pub(super) fn size(&mut self, path: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        self.takes(path, format!("size, {} to {}", show_size(*range.start()), show_size(*range.end())));
         self.value(
             path,
             |v| within(parse_size(&unit_text(v)?)?, &range, |&bytes| show_size(bytes)),
@@ -87,17 +92,29 @@ impl<'a> Reader<'a> {
 
     /// One of several words.
     pub(super) fn choice<T: Copy>(&mut self, path: &str, choices: &[(&'static str, T)]) -> Option<T> {
+        let words: Vec<_> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+        self.takes(path, words.join(", "));
         let chosen = self.value(path, |v| choose(&text(v)?, choices), |(name, _)| (*name).into());
         chosen.map(|(_, value)| value)
     }
 
     /// A list of texts; one text stands for a list of one.
     pub(super) fn list(&mut self, path: &str, check: impl Fn(&str) -> Result<(), String>) -> Option<Vec<String>> {
+        self.takes(path, "list of texts".to_owned());
         let parse = |v: &Value| {
             let items = texts(v)?;
             items.iter().try_for_each(|item| check(item)).map(|()| items)
         };
         self.value(path, parse, |items| items.clone().into())
+    }
+
+    fn takes(&mut self, path: &str, form: String) {
+        self.forms.insert(pattern(path), form);
+    }
+
+    /// What a key takes; text, where nothing more is known.
+    pub(super) fn form(&self, pattern: &str) -> &str {
+        self.forms.get(pattern).map_or("text", String::as_str)
     }
 
     /// The value of a key that nothing sets.
@@ -172,7 +189,7 @@ impl<'a> Reader<'a> {
             let variable = if is_environment { format!(" ({})", layers::variable_of_key(near)) } else { String::new() };
             format!("; did you mean {}{variable}?", shown(near))
         });
-        Some(format!("there is no such key{}", hint.unwrap_or_else(|| "; config/default.toml lists all".into())))
+        Some(format!("there is no such key{}", hint.unwrap_or_else(|| "; `sakia reference` lists all".into())))
     }
 
     /// The key that was probably meant: near as a whole, else near in its last part (the right key in a wrong section).

@@ -36,6 +36,7 @@ use plan::{Assigned, ChainKey, DeadLetter, LedgerAnswer, Report};
 pub use policy::FlushPolicy;
 use upkeep::Upkeep;
 
+use crate::code::Failure;
 use crate::record::{Assignment, EventTime, Position, Tick};
 use crate::telemetry::distribution::Distribution;
 
@@ -77,10 +78,6 @@ pub struct Bounds {
 pub enum Event {
     /// The chain's writes have had no effect several times although its tail is as believed; it is tried again.
     Stuck { key: Arc<ChainKey>, times: u32 },
-    /// The same, and given up: the partition stops.
-    Changed(Arc<ChainKey>),
-    /// A bucket that is still written is gone: the partition stops.
-    Vanished(Arc<ChainKey>),
 }
 
 /// What the engine counts; totals since it was made.
@@ -170,7 +167,7 @@ pub struct Engine {
     choked: bool,
     commits: VecDeque<(Assignment, i64)>,
     released: VecDeque<Assignment>,
-    stopped: VecDeque<(Assignment, String)>,
+    stopped: VecDeque<(Assignment, Failure)>,
     restarts: VecDeque<Assignment>,
     events: VecDeque<Event>,
     counts: Counts,
@@ -272,7 +269,7 @@ impl Engine {
     }
 
     /// Nothing more of this assignment is written until it is handed over anew.
-    fn stop(&mut self, id: Assignment, reason: String) {
+    fn stop(&mut self, id: Assignment, reason: Failure) {
         self.forget_chains(id);
         let Some(held) = self.held.get_mut(&id) else { return };
         let draining = matches!(held.phase, Phase::Draining { .. });
@@ -300,6 +297,11 @@ impl Engine {
     /// The same, and the table of chains.
     fn held_bytes(&self) -> usize {
         self.memory_bytes() + self.chains.bytes()
+    }
+
+    /// Plans that have no report yet.
+    pub fn n_in_flight(&self) -> usize {
+        self.in_flight
     }
 
     /// `(waiting, under way)`. What waits lies in buffers that grow by doubling, which are allocated 2 ln 2 = 1.39 times as
@@ -340,7 +342,7 @@ impl Engine {
     }
 
     /// An assignment that was stopped, with the reason.
-    pub fn poll_stopped(&mut self) -> Option<(Assignment, String)> {
+    pub fn poll_stopped(&mut self) -> Option<(Assignment, Failure)> {
         self.stopped.pop_front()
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::samples::Samples;
+use crate::code::Failure;
 use crate::record::{Assignment, EventTime, Origin, Position, StreamId};
 
 /// Names all buckets of one device, window and stream.
@@ -144,7 +145,7 @@ pub enum Outcome {
         message: String,
     },
     /// Nothing of this chain's partition can be written until somebody mends something.
-    Broken(String),
+    Broken(Failure),
 }
 
 /// Answer to a plan. Deltas come back with their samples, so that what was not applied can be planned again.
@@ -155,7 +156,7 @@ pub struct Report {
     /// Dead letters that are durable now, as `(assignment, stream, position)`.
     pub dead: Vec<(Assignment, StreamId, Position)>,
     /// Dead letters that cannot be stored: their partition stops.
-    pub dead_refused: Vec<(Assignment, String)>,
+    pub dead_refused: Vec<(Assignment, Failure)>,
 }
 
 /// A stream's place in the ledger.
@@ -187,7 +188,7 @@ pub struct LedgerAnswer {
     pub skipped: Vec<StreamMark>,
     pub advanced: Vec<StreamMark>,
     /// Assignments whose ledger entry cannot be used any more, with the reason.
-    pub broken: Vec<(Assignment, String)>,
+    pub broken: Vec<(Assignment, Failure)>,
 }
 
 /// One stretch of an assignment that this process has to write.

@@ -1,12 +1,11 @@
 //! What became of a plan.
 
-use std::sync::Arc;
-
 use super::chain::Chain;
-use super::plan::{DeadLetter, Delta, Outcome, Report, Scope, Tail, Write};
+use super::plan::{ChainKey, DeadLetter, Delta, Outcome, Report, Scope, Tail, Write};
 use super::policy::{bucket_bytes, stuck_backoff_ms};
 use super::upkeep::Leave;
 use super::{Engine, Event};
+use crate::code::{Code, Failure};
 use crate::record::{Assignment, Position, Tick};
 
 /// Fences in a row, about a minute, after which an append or a seal that its tail agrees with is given up. An insert is
@@ -54,8 +53,7 @@ impl Engine {
             Outcome::Vanished if self.expire(&delta) => {}
             Outcome::Vanished => {
                 self.counts.vanished += 1;
-                let reason = vanished_reason(&delta);
-                self.events.push_back(Event::Vanished(Arc::clone(&delta.key)));
+                let reason = vanished(&delta);
                 return self.stop(delta.assignment, reason);
             }
             Outcome::Broken(reason) => return self.stop(delta.assignment, reason),
@@ -103,8 +101,7 @@ impl Engine {
         self.waiting_bytes = self.waiting_bytes + after - before;
         chain.due = !chain.runs.is_empty();
         if chain.stuck > MAX_STUCK && !matches!(delta.write, Write::Insert { .. }) {
-            let reason = changed_reason(&delta.key);
-            self.events.push_back(Event::Changed(delta.key));
+            let reason = changed(&delta.key);
             return self.stop(delta.assignment, reason);
         }
         if chain.stuck == SAY_STUCK {
@@ -130,8 +127,7 @@ impl Engine {
         let Some(chain) = self.chains.get_mut(delta.slot) else { return };
         match delta.write {
             Write::Seal { .. } => {
-                let reason = format!("the server refuses to seal a bucket of device {:?}: {message}", delta.key.device);
-                return self.stop(delta.assignment, reason);
+                return self.stop(delta.assignment, seal_refused(&delta.key, message));
             }
             Write::Insert { .. } if n == 1 => return self.bury(now, delta, code, message),
             Write::Append { .. } if n == 1 => chain.alone = true,
@@ -216,18 +212,25 @@ fn move_tail(chain: &mut Chain, delta: &Delta) {
     }
 }
 
-fn changed_reason(key: &super::plan::ChainKey) -> String {
-    format!(
+fn seal_refused(key: &ChainKey, message: &str) -> Failure {
+    let message = format_args!("the server refuses to seal a bucket of device {:?}: {message}", key.device);
+    Failure::new(Code::SealRefused, message)
+}
+
+fn changed(key: &ChainKey) -> Failure {
+    let message = format_args!(
         "the last bucket of device {:?}, window {} ms, stream {}, is as expected and still takes no write: somebody \
          changed its device or date; restore it, then restart",
         key.device, key.window.0, key.stream.0
-    )
+    );
+    Failure::new(Code::BucketChanged, message)
 }
 
-fn vanished_reason(delta: &Delta) -> String {
-    format!(
+fn vanished(delta: &Delta) -> Failure {
+    let message = format_args!(
         "a bucket of device {:?}, window {} ms, stream {}, is gone or was put back to an older state by somebody else; \
          restore it, or delete all buckets of that device, window and stream, then restart",
         delta.key.device, delta.key.window.0, delta.key.stream.0
-    )
+    );
+    Failure::new(Code::BucketVanished, message)
 }

@@ -2,6 +2,7 @@
 
 use super::plan::{LedgerAnswer, LedgerAsk};
 use super::{Engine, Phase};
+use crate::code::{Code, Failure};
 use crate::record::{StreamId, Tick};
 
 impl Engine {
@@ -56,8 +57,9 @@ impl Engine {
         for mark in &answer.closed {
             self.close(mark.assignment, mark.stream, mark.upto);
             let to = mark.upto;
-            let reason = format!("its stream was closed at offset {to} by a writer with another mapping or window");
-            self.stopped.push_back((mark.assignment, reason));
+            let message =
+                format_args!("its stream was closed at offset {to} by a writer with another mapping or window");
+            self.stopped.push_back((mark.assignment, Failure::new(Code::StreamClosed, message)));
         }
         for mark in &answer.skipped {
             self.close(mark.assignment, mark.stream, mark.upto);

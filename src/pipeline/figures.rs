@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
 use mongodb::Database;
 use mongodb::bson::doc;
 
 use super::bounds::Bounds;
-use crate::clock::Clock;
-use crate::code::Code;
+use crate::clock::{Clock, wall_ms};
+use crate::code::{Code, Failure};
 use crate::config::Config;
 use crate::record::Tick;
 use crate::sink::bucket::BucketSink;
+use crate::sink::ledger::Ledger;
 use crate::source::SourceCounts;
-use crate::telemetry::counts::{PartitionLag, ShardCounts, SourceGauges};
+use crate::telemetry::counts::{PartitionLag, ShardCounts, SinkTotals, SourceGauges};
 use crate::telemetry::health::Health;
 use crate::telemetry::http::{self, Pages};
 use crate::telemetry::metrics::Metrics;
@@ -36,6 +36,7 @@ pub(super) struct Figures {
     pub(super) bounds: Bounds,
     stalls: Mutex<Stalls>,
     budget_bytes: u64,
+    started_s: u64,
     /// Partitions that the health page calls stopped.
     stopped: Mutex<BTreeSet<(String, i32)>>,
     /// Reasons of dead letters that people were told of.
@@ -52,6 +53,7 @@ impl Figures {
             bounds,
             stalls: Mutex::new(Stalls::new(config.bucket.flush_age_ms, config.mongo.write_timeout_ms)),
             budget_bytes: config.flow.memory_budget_bytes,
+            started_s: (wall_ms() / 1_000).max(0) as u64,
             stopped: Mutex::default(),
             told: Mutex::default(),
         }
@@ -91,6 +93,11 @@ impl Figures {
             pauses: source.pauses.load(Relaxed),
             commits: source.commits.load(Relaxed),
             commit_errors: source.commit_errors.load(Relaxed),
+            reassignments: source.reassigns.load(Relaxed),
+            strays: source.strays.load(Relaxed),
+            shards_paused: source.n_paused.load(Relaxed),
+            is_ready: self.health.not_ready(now).is_empty(),
+            started_s: self.started_s,
             partitions_assigned: source.n_live.load(Relaxed) + source.n_stopped.load(Relaxed),
             partitions_stopped: source.n_stopped.load(Relaxed),
             partitions_stalled,
@@ -144,24 +151,31 @@ impl Figures {
 }
 
 /// Opens the pages, if any are configured, and serves them as long as the runtime lives.
-pub(super) async fn serve(config: &Config, figures: Arc<Figures>, clock: Clock) -> anyhow::Result<()> {
+pub(super) async fn serve(config: &Config, figures: Arc<Figures>, clock: Clock) -> Result<(), Failure> {
     let Some(listen) = config.telemetry.listen else { return Ok(()) };
     let listener = http::listen(listen).await?;
     let pages = Pages { metrics: figures.metrics.clone(), health: Arc::clone(&figures.health), clock };
-    let (address, server) = http::serve(listener, pages, std::future::pending()).context("cannot serve metrics")?;
+    let (address, server) = http::serve(listener, pages, std::future::pending())
+        .map_err(|error| Failure::new(Code::ListenFailed, format_args!("cannot serve metrics: {error}")))?;
     tracing::info!(%address, "serving /metrics, /live and /ready");
     tokio::spawn(server);
     Ok(())
 }
 
 /// Gathers and shows once a second, as long as the runtime lives.
-pub(super) async fn publish(figures: Arc<Figures>, sink: BucketSink, clock: Clock, line: Line) {
+pub(super) async fn publish(figures: Arc<Figures>, sink: BucketSink, ledger: Arc<Ledger>, clock: Clock, line: Line) {
     let mut progress = Progress::new(line);
     let mut every = tokio::time::interval(EVERY);
     loop {
         every.tick().await;
         figures.gather(clock.now());
         figures.metrics.publish_sink(&sink.counts().totals());
+        let counts = ledger.counts().totals();
+        figures.metrics.publish_sink(&SinkTotals {
+            ledger_commands: counts.commands,
+            ledger_retries: counts.resends.iter().map(|(_, n)| n).sum(),
+            ..sink.counts().totals()
+        });
         progress.report(clock.now(), &figures.metrics.summary());
     }
 }
@@ -177,7 +191,7 @@ pub(super) async fn ping(figures: Arc<Figures>, db: Database) {
                 figures.bounds.note_time(&hello);
                 figures.health.sink_answered();
             }
-            Ok(Err(error)) => figures.health.sink_failed(error.to_string()),
+            Ok(Err(error)) => figures.health.sink_failed(error.kind.to_string()),
             Err(_) => figures.health.sink_failed(format!("no answer within {} s", PING_EVERY.as_secs())),
         }
     }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
 use crossbeam::channel::{Sender, bounded};
 use mongodb::options::ClientOptions;
 use mongodb::{Client, Database};
@@ -25,6 +24,7 @@ use self::figures::Figures;
 use self::resolve::LedgerResolve;
 use self::settle::settle_asks;
 use crate::clock::Clock;
+use crate::code::{Code, Failure};
 use crate::config::Config;
 use crate::engine::FlushPolicy;
 use crate::engine::plan::Plan;
@@ -59,14 +59,14 @@ struct Parts {
 }
 
 /// Runs until `stop` is asked for, or until the topics' end where `until_caught_up`. Blocks.
-pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -> anyhow::Result<Stopped> {
+pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -> Result<Stopped, Failure> {
     let clock = Clock::start();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("writer")
         .enable_all()
         .build()
-        .context("the runtime cannot be started")?;
+        .map_err(|error| Failure::new(Code::Failed, format_args!("the runtime cannot be started: {error}")))?;
     let (writers_stop, writers_stopped) = watch::channel(false);
     let cluster = kafka::cluster_id(&config.kafka, CLUSTER_TIMEOUT)?;
     let db = runtime.block_on(connect(&config))?;
@@ -79,7 +79,8 @@ pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -
     parts.runtime.block_on(figures::serve(&parts.config, Arc::clone(&parts.figures), clock))?;
     parts.runtime.spawn(listen_for_signals(Arc::clone(&stop)));
     parts.runtime.spawn(figures::ping(Arc::clone(&parts.figures), db));
-    parts.runtime.spawn(figures::publish(Arc::clone(&parts.figures), parts.sink.clone(), clock, line));
+    let (sink, ledger) = (parts.sink.clone(), Arc::clone(&parts.ledger));
+    parts.runtime.spawn(figures::publish(Arc::clone(&parts.figures), sink, ledger, clock, line));
     let ended = parts.run_source(until_caught_up, stop);
     writers_stop.send_replace(true);
     parts.ledger.stop();
@@ -104,18 +105,19 @@ async fn listen_for_signals(stop: Arc<Stop>) {
     }
 }
 
-async fn connect(config: &Config) -> anyhow::Result<Database> {
-    let mut options = ClientOptions::parse(&config.mongo.uri.0).await.context("mongo.uri cannot be used")?;
+async fn connect(config: &Config) -> Result<Database, Failure> {
+    let unusable = |error| Failure::new(Code::MongoUri, format_args!("mongo.uri cannot be used: {error}"));
+    let mut options = ClientOptions::parse(&config.mongo.uri.0).await.map_err(unusable)?;
     options.app_name.get_or_insert_with(|| "sakia".to_owned());
     // Tail reads and the ledger come on top of the plans under way.
     options.max_pool_size.get_or_insert(config.mongo.connections + 4);
     options.min_pool_size.get_or_insert(config.mongo.connections);
-    let client = Client::with_options(options).context("mongo.uri cannot be used")?;
+    let client = Client::with_options(options).map_err(unusable)?;
     Ok(client.database(&config.mongo.database))
 }
 
 impl Parts {
-    fn run_source(&self, until_caught_up: bool, stop: Arc<Stop>) -> anyhow::Result<Stopped> {
+    fn run_source(&self, until_caught_up: bool, stop: Arc<Stop>) -> Result<Stopped, Failure> {
         let (senders, shards) = self.start_shards();
         let resolve = LedgerResolve {
             runtime: self.runtime.handle().clone(),
@@ -137,10 +139,10 @@ impl Parts {
         let poll = std::thread::Builder::new()
             .name("poll".to_owned())
             .spawn(move || source::run(&config, wiring))
-            .context("the poll thread cannot be started")?;
-        let ended = poll.join().map_err(|_| anyhow!("the poll thread panicked, see the message above"))?;
+            .map_err(|error| Failure::new(Code::Failed, format_args!("the poll thread cannot be started: {error}")))?;
+        let ended = poll.join().map_err(|_| panicked("the poll thread"))?;
         for shard in shards {
-            shard.join().map_err(|_| anyhow!("a shard panicked, see the message above"))?;
+            shard.join().map_err(|_| panicked("a shard"))?;
         }
         Ok(ended?)
     }
@@ -168,6 +170,10 @@ impl Parts {
             .expect("invariant: a process that just started can start its few threads");
         (inbound_tx, thread)
     }
+}
+
+fn panicked(thread: &str) -> Failure {
+    Failure::new(Code::Panicked, format_args!("{thread} panicked, see the message above"))
 }
 
 /// Starts each plan as it comes; the engine bounds how many there are.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 use tokio::runtime::Handle;
 
+use crate::code::{Code, Failure};
 use crate::config::Config;
 use crate::record::Assignment;
 use crate::sink::ledger::{AssignError, Ledger};
@@ -61,21 +62,21 @@ impl LedgerResolve {
     /// and whoever asked kills the process by then.
     async fn hand_over(&self, ask: PartitionAsk, assignment: Assignment) -> Result<Handed, Refused> {
         let table = self.config.decoder_for(&ask.topic);
-        let table = table.map_err(|unrouted| Refused { reason: unrouted.to_string(), retry: false })?;
+        let table = table
+            .map_err(|unrouted| Refused { reason: Failure::new(Code::TopicWithoutDecoder, unrouted), retry: false })?;
         let contract = self.config.contract_of(table);
         let assigned = tokio::select! {
             assigned = self.ledger.assign(&ask, assignment, &contract) => assigned,
             () = self.stop_asked() => Err(AssignError::Unavailable("the process is to stop".to_owned())),
         };
-        let claim = assigned.map_err(|error| Refused {
-            retry: matches!(error, AssignError::Unavailable(_)),
-            reason: error.to_string(),
-        })?;
+        let claim = assigned
+            .map_err(|error| Refused { retry: matches!(error, AssignError::Unavailable(_)), reason: error.into() })?;
         if let Some(id) = &ask.topic_id {
             self.ids.learn(&ask.topic, id);
         }
         for warning in claim.warnings {
-            tracing::warn!(topic = ask.topic, partition = ask.partition, %warning, "the ledger differs");
+            let code = warning.code();
+            tracing::warn!(%code, topic = ask.topic, partition = ask.partition, %warning, "the ledger differs");
         }
         Ok(Handed { assigned: claim.assigned, contracts: claim.contracts })
     }

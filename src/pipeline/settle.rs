@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossbeam::channel::Sender;
 use tokio::sync::mpsc;
 
+use crate::code::Failure;
 use crate::engine::plan::{LedgerAsk, StreamMark};
 use crate::record::Assignment;
 use crate::shard::Answer;
@@ -30,7 +31,7 @@ pub(super) async fn settle_asks(
 }
 
 /// Takes out what must not be reserved, with the reason. What is durable may still be said of the old topic.
-async fn sift(ids: &Arc<TopicIds>, mut ask: LedgerAsk) -> (LedgerAsk, Vec<(Assignment, String)>) {
+async fn sift(ids: &Arc<TopicIds>, mut ask: LedgerAsk) -> (LedgerAsk, Vec<(Assignment, Failure)>) {
     if ask.reserve.is_empty() {
         return (ask, Vec::new());
     }
@@ -50,7 +51,7 @@ async fn sift(ids: &Arc<TopicIds>, mut ask: LedgerAsk) -> (LedgerAsk, Vec<(Assig
     (ask, broken)
 }
 
-fn refusal(mark: &StreamMark, Changed { was, is }: Changed) -> String {
+fn refusal(mark: &StreamMark, Changed { was, is }: Changed) -> Failure {
     let why = Recreated::TopicId { was, is };
-    Refusal::Recreated { topic: mark.origin.topic.clone(), partition: mark.origin.partition, why }.to_string()
+    Refusal::Recreated { topic: mark.origin.topic.clone(), partition: mark.origin.partition, why }.into()
 }

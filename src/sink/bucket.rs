@@ -14,6 +14,7 @@ use super::encode::{Command, Encoder, Kind};
 use super::outcome::Counting;
 use super::settle::{Fate, settle};
 use super::tails::{Found, ReadLevel, TailReader};
+use crate::code::{Code, Failure};
 use crate::config::Config;
 use crate::crash;
 use crate::engine::plan::{ChainKey, DeadLetter, Delta, Outcome, Plan, Report, Tail, Write};
@@ -162,18 +163,19 @@ fn lags(tail: Option<&Tail>, delta: &Delta) -> bool {
     }
 }
 
-fn refusal(letter: &DeadLetter, fate: &Fate) -> String {
+fn refusal(letter: &DeadLetter, fate: &Fate) -> Failure {
     let why = match fate {
         Fate::Refused { code, message } => format!("{message} (code {code})"),
-        Fate::Broken(reason) => reason.clone(),
+        Fate::Broken(reason) => reason.message.clone(),
         other => format!("{other:?}"),
     };
     let origin = &letter.origin;
-    format!(
+    let message = format_args!(
         "dead letter of {}/{} offset {} cannot be stored, its partition stops: {why}; mend the dead letter collection \
          (validator, indexes, privileges) and start again",
         origin.topic,
         origin.partition,
         letter.pos.offset()
-    )
+    );
+    Failure::new(Code::DeadLetterRefused, message)
 }

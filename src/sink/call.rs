@@ -13,9 +13,10 @@ use mongodb::error::{Error, ErrorKind, RETRYABLE_ERROR, RETRYABLE_WRITE_ERROR};
 use tokio::sync::Semaphore;
 
 use super::counts::{SinkCounts, add};
-use super::outcome::{Answer, judge_failure};
+use super::outcome::{Again, Answer, judge_failure};
 use super::privileges;
 use super::retry::Backoff;
+use crate::code::{Code, Failure};
 
 /// The server's own deadline (`maxTimeMS`, `wtimeout`) comes first; only a server or path that is silent reaches ours.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -104,12 +105,12 @@ impl Caller {
     }
 
     /// Waits before the same statements are sent again.
-    #[expect(clippy::disallowed_methods, reason = "the one place where retries wait")]
-    pub async fn pause(&self, backoff: &mut Backoff, reason: &str) {
-        add(&self.counts.resends, 1);
+    pub async fn pause(&self, backoff: &mut Backoff, again: Again, reason: &str) {
+        add(&self.counts.resends[again as usize], 1);
         let wait_ms = backoff.next_ms();
-        tracing::warn!(reason, tries = backoff.n_tries(), wait_ms, "no answer from the store, trying again");
-        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        let tries = backoff.n_tries();
+        tracing::warn!(code = %Code::MongoRetry, reason, tries, wait_ms, "no answer from the store, trying again");
+        wait(wait_ms).await;
     }
 }
 
@@ -119,7 +120,13 @@ fn target(body: &RawDocumentBuf) -> Option<(String, Option<String>)> {
     Some((verb.to_string(), target.as_str().map(str::to_owned)))
 }
 
+#[expect(clippy::disallowed_methods, reason = "the one place where retries wait")]
+pub async fn wait(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
+
 impl From<&Error> for CallError {
+    /// The driver's own display lists labels and empty members.
     fn from(error: &Error) -> Self {
         let retryable = error.contains_label(RETRYABLE_WRITE_ERROR) || error.contains_label(RETRYABLE_ERROR);
         match error.kind.as_ref() {
@@ -129,8 +136,8 @@ impl From<&Error> for CallError {
             ErrorKind::Authentication { .. }
             | ErrorKind::InvalidTlsConfig { .. }
             | ErrorKind::InvalidArgument { .. }
-            | ErrorKind::IncompatibleServer { .. } => Self::Unusable(error.to_string()),
-            _ => Self::NoAnswer(error.to_string()),
+            | ErrorKind::IncompatibleServer { .. } => Self::Unusable(error.kind.to_string()),
+            _ => Self::NoAnswer(error.kind.to_string()),
         }
     }
 }
@@ -140,8 +147,8 @@ impl CallError {
     pub fn judge(self, n_sent: usize) -> Answer {
         match self {
             Self::Server { code, message } => judge_failure(code, message, n_sent),
-            Self::NoAnswer(reason) => Answer::Resend(reason),
-            Self::Unusable(reason) => Answer::Broken(reason),
+            Self::NoAnswer(reason) => Answer::Resend(Again::NoAnswer, reason),
+            Self::Unusable(reason) => Answer::Broken(Failure::new(Code::MongoRefused, reason)),
         }
     }
 }

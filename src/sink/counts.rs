@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::encode::Kind;
+use super::outcome::Again;
 use crate::telemetry::counts::SinkTotals;
 
 /// Totals since the start; their meaning stands at `SinkTotals`.
@@ -16,7 +17,8 @@ pub struct SinkCounts {
     pub fences: AtomicU64,
     pub vanished: AtomicU64,
     pub refused: AtomicU64,
-    pub resends: AtomicU64,
+    /// By `Again`.
+    pub resends: [AtomicU64; Again::ALL.len()],
     pub abandoned: AtomicU64,
     pub tail_reads: AtomicU64,
     pub body_bytes: AtomicU64,
@@ -34,10 +36,11 @@ impl SinkCounts {
             fences: read(&self.fences),
             vanished: read(&self.vanished),
             refused: read(&self.refused),
-            resends: read(&self.resends),
+            resends: Again::ALL.map(|again| (again.name(), read(&self.resends[again as usize]))),
             abandoned: read(&self.abandoned),
             tail_reads: read(&self.tail_reads),
             body_bytes: read(&self.body_bytes),
+            ..SinkTotals::default()
         }
     }
 

@@ -4,6 +4,7 @@
 //! may still be rolled back, so it is no answer.
 
 use super::retry::ErrorClass;
+use crate::code::{Code, Failure};
 
 /// The parts of an answer that matter; `n` of an update counts matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,15 +23,39 @@ pub struct WriteError {
     pub on_id: bool,
 }
 
+/// Why something is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// Nothing came back: a server, a network or a time-out.
+    NoAnswer,
+    /// The primary answered that a majority did not confirm.
+    Majority,
+    /// The server answered that it cannot now: an election, a lock, a shutdown.
+    Server,
+}
+
+impl Again {
+    pub const ALL: [Self; 3] = [Self::NoAnswer, Self::Majority, Self::Server];
+
+    /// Stable name, for metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoAnswer => "no_answer",
+            Self::Majority => "majority",
+            Self::Server => "server",
+        }
+    }
+}
+
 /// Answer to a whole command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing is known: the same statements again.
-    Resend(String),
+    Resend(Again, String),
     /// The command as a whole was not taken, for the sake of one of its statements: halve it.
     Halve { code: i32, message: String },
     /// Nothing can be written until somebody mends something.
-    Broken(String),
+    Broken(Failure),
     /// One verdict a statement.
     Statements(Vec<Verdict>),
 }
@@ -63,25 +88,27 @@ impl Reply {
     /// Judges `n_sent` statements.
     pub fn judge(self, counting: Counting, n_sent: usize) -> Answer {
         if let Some(reason) = self.write_concern_error {
-            return Answer::Resend(reason);
+            return Answer::Resend(Again::Majority, reason);
         }
         let n_missed = n_sent as i64 - self.write_errors.len() as i64 - self.n;
         let quiet = match (n_missed, counting) {
             (0, _) => Verdict::Applied,
             (_, Counting::Sum) => Verdict::Doubtful,
             // No server should answer so; a repeat meets what was inserted.
-            (_, Counting::Each) => return Answer::Resend(format!("{n_missed} inserts are unaccounted for")),
+            (_, Counting::Each) => {
+                return Answer::Resend(Again::Server, format!("{n_missed} inserts are unaccounted for"));
+            }
         };
         let mut verdicts = vec![quiet; n_sent];
         for error in self.write_errors {
             let Some(verdict) = verdicts.get_mut(error.index) else {
-                return Answer::Resend(format!("write error for statement {} of {n_sent}", error.index));
+                return Answer::Resend(Again::Server, format!("write error for statement {} of {n_sent}", error.index));
             };
             *verdict = match (ErrorClass::of(error.code), counting) {
                 (ErrorClass::Duplicate, Counting::Each) if error.on_id => Verdict::Present,
                 (ErrorClass::Duplicate, _) => return Answer::Broken(foreign_unique_index(&error)),
                 (ErrorClass::Transient, _) => Verdict::Resend(error.to_string()),
-                (ErrorClass::All, _) => return Answer::Broken(error.to_string()),
+                (ErrorClass::All, _) => return Answer::Broken(Failure::new(Code::MongoRefused, error)),
                 (ErrorClass::Statement, _) => Verdict::Refused { code: error.code, message: error.message },
             };
         }
@@ -92,16 +119,19 @@ impl Reply {
 /// A command of `n_sent` statements that failed as a whole with an error of the server.
 pub fn judge_failure(code: i32, message: String, n_sent: usize) -> Answer {
     match ErrorClass::of(code) {
-        ErrorClass::Transient => Answer::Resend(format!("{message} (code {code})")),
+        ErrorClass::Transient => Answer::Resend(Again::Server, format!("{message} (code {code})")),
         // Inside one statement only: bytes that the server cannot take, found before any statement ran.
         ErrorClass::Statement if n_sent > 1 => Answer::Halve { code, message },
         ErrorClass::Statement => Answer::Statements(vec![Verdict::Refused { code, message }]),
-        ErrorClass::All | ErrorClass::Duplicate => Answer::Broken(format!("{message} (code {code})")),
+        ErrorClass::All | ErrorClass::Duplicate => {
+            Answer::Broken(Failure::new(Code::MongoRefused, format_args!("{message} (code {code})")))
+        }
     }
 }
 
-fn foreign_unique_index(error: &WriteError) -> String {
-    format!("a unique index other than that of _id refuses a bucket; drop that index: {error}")
+fn foreign_unique_index(error: &WriteError) -> Failure {
+    let message = format_args!("a unique index other than that of _id refuses a bucket; drop that index: {error}");
+    Failure::new(Code::ForeignUniqueIndex, message)
 }
 
 impl std::fmt::Display for WriteError {
@@ -125,7 +155,7 @@ mod tests {
 
     fn letters(answer: Answer) -> String {
         match answer {
-            Answer::Resend(_) => "R".into(),
+            Answer::Resend(..) => "R".into(),
             Answer::Halve { .. } => "H".into(),
             Answer::Broken(_) => "B".into(),
             Answer::Statements(verdicts) => verdicts

@@ -2,8 +2,9 @@
 
 use super::call::Caller;
 use super::counts::add;
-use super::outcome::{Answer, Counting, Verdict};
+use super::outcome::{Again, Answer, Counting, Verdict};
 use super::reply;
+use crate::code::{Code, Failure};
 
 /// What is known of a statement in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub(super) enum Fate {
         code: i32,
         message: String,
     },
-    Broken(String),
+    Broken(Failure),
 }
 
 /// Sends `statements` (places in some list that `body` knows) as one command, and what has no answer again and again.
@@ -38,13 +39,20 @@ pub(super) async fn settle(
             Err(error) => error.judge(group.len()),
         };
         match answer {
-            Answer::Resend(reason) => {
-                caller.pause(&mut backoff, &reason).await;
+            Answer::Resend(again, reason) => {
+                caller.pause(&mut backoff, again, &reason).await;
                 groups.push(group);
             }
             Answer::Halve { code, message } => {
                 add(&caller.counts().commands, 2);
-                tracing::warn!(code, message, statements = group.len(), "command refused as a whole, halving it");
+                let statements = group.len();
+                tracing::warn!(
+                    code = %Code::CommandHalved,
+                    error = code,
+                    message,
+                    statements,
+                    "command refused as a whole, halving it"
+                );
                 let (front, back) = group.split_at(group.len() / 2);
                 groups.extend([front.to_vec(), back.to_vec()]);
             }
@@ -52,7 +60,7 @@ pub(super) async fn settle(
             Answer::Statements(verdicts) => {
                 let (again, reason) = sort(&group, verdicts, &mut settled);
                 if !again.is_empty() {
-                    caller.pause(&mut backoff, &reason).await;
+                    caller.pause(&mut backoff, Again::Server, &reason).await;
                     groups.push(again);
                 }
             }

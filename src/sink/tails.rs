@@ -12,8 +12,9 @@ use super::body::Body;
 use super::call::Caller;
 use super::counts::add;
 use super::encode::write_chain;
-use super::outcome::Answer;
+use super::outcome::{Again, Answer};
 use super::reply::whole;
+use crate::code::{Code, Failure};
 use crate::config::{Config, FieldNames};
 use crate::engine::plan::{ChainKey, Tail};
 use crate::record::Position;
@@ -29,7 +30,7 @@ pub enum ReadLevel {
 }
 
 /// A chain's tail, `None` without a bucket; the error says what makes the chain unusable.
-pub type Found = Result<Option<Tail>, String>;
+pub type Found = Result<Option<Tail>, Failure>;
 
 #[derive(Clone, Debug)]
 pub struct TailReader {
@@ -64,17 +65,20 @@ impl TailReader {
     async fn read_chunk(&self, keys: &[&ChainKey], level: ReadLevel) -> Vec<Found> {
         let mut backoff = self.caller.backoff();
         loop {
-            let answer = match self.caller.call(self.body(keys, level)).await {
-                Ok(reply) => match self.found(keys, &reply) {
-                    Some(found) => return found,
-                    None => Answer::Resend("tails do not fit into one reply".to_owned()),
-                },
-                Err(error) => error.judge(1),
+            let (answer, said) = match self.caller.call(self.body(keys, level)).await {
+                Ok(reply) => {
+                    if let Some(found) = self.found(keys, &reply) {
+                        return found;
+                    }
+                    (Answer::Resend(Again::Server, "tails do not fit into one reply".to_owned()), String::new())
+                }
+                Err(error) => (error.clone().judge(1), error.to_string()),
             };
-            match answer {
-                Answer::Resend(reason) => self.caller.pause(&mut backoff, &reason).await,
-                other => return vec![Err(format!("tails cannot be read: {other:?}")); keys.len()],
-            }
+            let Answer::Resend(again, reason) = answer else {
+                let message = format_args!("the last buckets of chains cannot be read: {said}");
+                return vec![Err(Failure::new(Code::MongoRefused, message)); keys.len()];
+            };
+            self.caller.pause(&mut backoff, again, &reason).await;
         }
     }
 
@@ -147,7 +151,7 @@ impl TailReader {
         Some(found)
     }
 
-    fn tail(&self, id: &Document, tail: &Document) -> Result<Tail, String> {
+    fn tail(&self, id: &Document, tail: &Document) -> Result<Tail, Failure> {
         // Another number type would compare equal in a filter today and differ after 2^53; -1 for a missing one would
         // write all that the bucket holds a second time.
         let Some(Bson::Int64(hi)) = tail.get("hi") else {
@@ -174,12 +178,13 @@ impl TailReader {
         })
     }
 
-    fn unusable(&self, id: &Document, what: &str) -> String {
-        format!(
+    fn unusable(&self, id: &Document, what: &str) -> Failure {
+        let message = format_args!(
             "bucket {id} of {}.{} has {what}: it was not written by this program under these field names, or was \
              changed since; restore or remove its whole chain",
             self.database, self.collection
-        )
+        );
+        Failure::new(Code::BucketUnusable, message)
     }
 }
 

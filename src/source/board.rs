@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::code::Failure;
 use crate::record::Assignment;
 
 /// Written by shards, taken by the poll thread, which alone commits.
@@ -21,7 +22,7 @@ pub struct Posts {
     /// The shard holds nothing of these assignments any more and will post nothing more for them.
     pub released: BTreeSet<Assignment>,
     /// Assignments that cannot go on until somebody mends something, with the reason.
-    pub stopped: BTreeMap<Assignment, String>,
+    pub stopped: BTreeMap<Assignment, Failure>,
     /// Assignments to be handed over anew at once: records were left out on purpose.
     pub restarts: BTreeSet<Assignment>,
 }
@@ -52,8 +53,8 @@ impl Board {
     }
 
     /// Posts that `assignment` cannot go on.
-    pub fn stopped(&self, assignment: Assignment, reason: impl Into<String>) {
-        self.lock().stopped.insert(assignment, reason.into());
+    pub fn stopped(&self, assignment: Assignment, reason: Failure) {
+        self.lock().stopped.insert(assignment, reason);
         self.posted.notify_one();
     }
 

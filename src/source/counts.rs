@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::code::Failure;
+
 /// Totals since the start, and gauges. Relaxed everywhere: each is read alone, for people.
 #[derive(Debug, Default)]
 pub struct SourceCounts {
@@ -42,7 +44,7 @@ pub struct Halt {
     pub topic: Arc<str>,
     pub partition: i32,
     /// What is wrong, where, and which command mends it.
-    pub reason: String,
+    pub reason: Failure,
 }
 
 /// A held partition that is read.

@@ -21,6 +21,7 @@ use super::counts::{SourceCounts, set};
 use super::flow::{Limits, Quiet, queue_bytes};
 use super::{SourceError, native};
 use crate::clock::Clock;
+use crate::code::Code;
 use crate::config::Kafka;
 use crate::config::topics::INTERNAL_TOPICS;
 
@@ -182,7 +183,9 @@ impl ClientContext for Context {
                 // Also told through `error` below, with a limit.
                 tracing::debug!(target: "librdkafka", facility = fac, "{message}");
             }
-            RDKafkaLogLevel::Warning => tracing::warn!(target: "librdkafka", facility = fac, "{message}"),
+            RDKafkaLogLevel::Warning => {
+                tracing::warn!(target: "librdkafka", code = %Code::Librdkafka, facility = fac, "{message}");
+            }
             RDKafkaLogLevel::Notice => tracing::info!(target: "librdkafka", facility = fac, "{message}"),
             RDKafkaLogLevel::Info | RDKafkaLogLevel::Debug => {
                 tracing::debug!(target: "librdkafka", facility = fac, "{message}");
@@ -193,7 +196,7 @@ impl ClientContext for Context {
     fn error(&self, error: KafkaError, reason: &str) {
         let code = error.rdkafka_error_code().map_or(i32::MIN, |c| c as i32);
         if let Some(n_left_out) = self.pass(code) {
-            tracing::warn!(error = %error, reason, n_left_out, "kafka client reports an error");
+            tracing::warn!(code = %Code::Librdkafka, %error, reason, n_left_out, "kafka client reports an error");
         }
     }
 

@@ -53,6 +53,7 @@ pub use poll::run;
 pub use topic_ids::{Changed, TopicIds};
 
 use crate::clock::Clock;
+use crate::code::{Code, Failure};
 use crate::config::Contract;
 use crate::engine::plan::Assigned;
 use crate::record::{Assignment, Tick};
@@ -104,10 +105,10 @@ pub struct PartitionAsk {
 
 /// Why a partition is not handed over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
+#[error("{}", .reason.message)]
 pub struct Refused {
     /// What is wrong, where, and which command mends it.
-    pub reason: String,
+    pub reason: Failure,
     /// Whether it may go away by itself soon, such as a server that is down.
     pub retry: bool,
 }
@@ -187,4 +188,23 @@ pub enum SourceError {
     Fatal(#[source] rdkafka::error::KafkaError),
     #[error("shard {0} is gone; it panicked, see the message above")]
     ShardGone(usize),
+}
+
+impl SourceError {
+    pub fn code(&self) -> Code {
+        match self {
+            #[cfg(feature = "service")]
+            Self::Client(_) | Self::Subscribe(_) => Code::KafkaClient,
+            #[cfg(feature = "service")]
+            Self::Fatal(_) => Code::KafkaFatal,
+            Self::Unreachable { .. } => Code::KafkaUnreachable,
+            Self::ShardGone(_) => Code::Panicked,
+        }
+    }
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        Self::new(error.code(), error)
+    }
 }

@@ -15,6 +15,7 @@ use super::kafka::{Client, Context, client_config};
 use super::outbox::Outbox;
 use super::table::{State, Table, Verdict};
 use super::{SourceError, Stopped, Wiring, native};
+use crate::code::{Code, Failure};
 use crate::config::Config;
 use crate::config::topics::subscription;
 use crate::record::Tick;
@@ -171,7 +172,10 @@ impl<'a> Poller<'a> {
                 tracing::info!(topic, partition, offset, ok = sought.is_ok(), "skipping what is stored already");
                 Ok(())
             }
-            Verdict::StepBack => self.reassign(row, "the consumer stepped back to an earlier offset"),
+            Verdict::StepBack => {
+                let message = "the consumer stepped back to an earlier offset";
+                self.reassign(row, Failure::new(Code::OffsetSteppedBack, message))
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::batch::Place;
 use super::poll::Poller;
-use super::rebalance::Places;
+use super::rebalance::{Places, unanswered};
 use super::table::Live;
 use super::{Handed, PartitionAsk, Refused, native};
 use crate::record::Assignment;
@@ -23,7 +23,7 @@ impl Poller<'_> {
     pub(super) fn resolve(&mut self, places: &Places) -> Vec<Result<(Live, Handed), Refused>> {
         let asks = match self.ask(places) {
             Ok(asks) => asks,
-            Err(reason) => return vec![Err(Refused { reason, retry: true }); places.len()],
+            Err(reason) => return vec![Err(unanswered(reason)); places.len()],
         };
         let mut lives = Vec::with_capacity(asks.len());
         let mut numbered = Vec::with_capacity(asks.len());

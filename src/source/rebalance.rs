@@ -12,6 +12,7 @@ use super::kafka::{Shift, max_poll_interval_ms};
 use super::poll::Poller;
 use super::table::{Held, Live, State};
 use super::{Inbound, Refused, SourceError};
+use crate::code::{Code, Failure};
 use crate::record::{Assignment, Tick};
 
 /// Until a partition is asked for again whose trouble may go away by itself.
@@ -58,13 +59,13 @@ impl Poller<'_> {
                 }
             };
             if let Err(error) = list.add_partition_offset(topic, *partition, from) {
-                tracing::error!(topic, partition, ?from, %error, "offset cannot be assigned");
+                tracing::error!(code = %Code::AssignmentFailed, topic, partition, ?from, %error, "offset not assigned");
             }
             self.table.rows.push(Held { topic: topic.as_str().into(), partition: *partition, shard, state });
         }
         if let Err(error) = self.consumer.incremental_assign(&list) {
             // The group has moved on meanwhile; a revocation of these partitions follows.
-            tracing::warn!(%error, "assignment not taken up");
+            tracing::warn!(code = %Code::AssignmentFailed, %error, "assignment not taken up");
         }
         self.pause_unwanted();
         let took_ms = self.wiring.clock.now().since(now);
@@ -105,7 +106,7 @@ impl Poller<'_> {
         }
         self.forget_last_row();
         if let Err(error) = self.consumer.incremental_unassign(&list) {
-            tracing::warn!(%error, "assignment not given up");
+            tracing::warn!(code = %Code::AssignmentFailed, %error, "assignment not given up");
         }
         let took_ms = self.wiring.clock.now().since(begun);
         tracing::info!(n_partitions = places.len(), drained_ms, took_ms, "partitions given up");
@@ -113,24 +114,25 @@ impl Poller<'_> {
     }
 
     /// What was believed about a partition is void, or its shard gave up on it: drop the assignment and ask the ledger.
-    pub(super) fn reassign(&mut self, row: usize, reason: &str) -> Result<(), SourceError> {
+    pub(super) fn reassign(&mut self, row: usize, reason: Failure) -> Result<(), SourceError> {
         self.halt(row, reason, 0)?;
         self.try_again(&[row])?;
         Ok(())
     }
 
     /// Pauses a partition and makes its shard forget it; to be tried again in `retry_ms`.
-    pub(super) fn halt(&mut self, row: usize, reason: &str, retry_ms: u64) -> Result<(), SourceError> {
+    pub(super) fn halt(&mut self, row: usize, reason: Failure, retry_ms: u64) -> Result<(), SourceError> {
         let retry_at = self.wiring.clock.now().after(retry_ms);
         let held = &mut self.table.rows[row];
         let (shard, topic, partition) = (held.shard, held.topic.clone(), held.partition);
         let former = held.live().map(|live| live.place.assignment);
-        held.state = State::Stopped { reason: reason.to_owned(), retry_at, is_final: retry_ms > 0 };
+        let Failure { code, message } = &reason;
         if retry_ms > 0 {
-            tracing::error!(topic = &*topic, partition, reason, "partition stopped");
+            tracing::error!(%code, topic = &*topic, partition, reason = message, "partition stopped");
         } else {
-            tracing::warn!(topic = &*topic, partition, reason, "partition is handed over again");
+            tracing::warn!(%code, topic = &*topic, partition, reason = message, "partition is handed over again");
         }
+        held.state = State::Stopped { reason, retry_at, is_final: retry_ms > 0 };
         self.pause_unwanted();
         match former {
             Some(assignment) => self.send(shard, Inbound::Lost { assignments: vec![assignment] }),
@@ -139,9 +141,9 @@ impl Poller<'_> {
     }
 
     /// A shard cannot go on with these partitions.
-    pub(super) fn halt_unmended(&mut self, stops: Vec<(usize, String)>) -> Result<(), SourceError> {
+    pub(super) fn halt_unmended(&mut self, stops: Vec<(usize, Failure)>) -> Result<(), SourceError> {
         for (row, reason) in stops {
-            self.halt(row, &reason, RETRY_UNMENDED_MS)?;
+            self.halt(row, reason, RETRY_UNMENDED_MS)?;
         }
         Ok(())
     }
@@ -160,7 +162,7 @@ impl Poller<'_> {
             rows.filter(|(_, held)| held.live().is_some_and(is_halted)).map(|(row, _)| row).collect()
         };
         for row in halted {
-            self.reassign(row, "its next offset is out of the log's range")?;
+            self.reassign(row, Failure::new(Code::OffsetOutOfRange, "its next offset is out of the log's range"))?;
         }
         Ok(())
     }
@@ -193,8 +195,9 @@ impl Poller<'_> {
             let answer = answer.and_then(|(live, handed)| {
                 // Not a seek: it is refused for a partition whose fetching has ended (librdkafka issue 2961).
                 let restarted = self.restart(topic, *partition, live.position);
-                let retry = |error| Refused { reason: format!("the client does not restart it: {error}"), retry: true };
-                restarted.map(|()| (live, handed)).map_err(retry)
+                restarted
+                    .map(|()| (live, handed))
+                    .map_err(|error| unanswered(format!("the client does not restart it: {error}")))
             });
             match answer {
                 Ok((live, handed)) => {
@@ -230,16 +233,21 @@ impl Poller<'_> {
     }
 }
 
+/// The broker, or the client on its behalf, does not answer now.
+pub(super) fn unanswered(reason: String) -> Refused {
+    Refused { reason: Failure::new(Code::KafkaUnanswered, reason), retry: true }
+}
+
 fn stopped(refused: Refused, now: Tick) -> State {
     let retry_at = now.after(if refused.retry { RETRY_MS } else { RETRY_UNMENDED_MS });
     State::Stopped { reason: refused.reason, retry_at, is_final: !refused.retry }
 }
 
 fn log_refusal(topic: &str, partition: i32, refused: &Refused) {
-    let reason = &*refused.reason;
+    let Failure { code, message } = &refused.reason;
     if refused.retry {
-        tracing::warn!(topic, partition, reason, "partition cannot be handed over yet");
+        tracing::warn!(%code, topic, partition, reason = message, "partition cannot be handed over yet");
     } else {
-        tracing::error!(topic, partition, reason, "partition is not read");
+        tracing::error!(%code, topic, partition, reason = message, "partition is not read");
     }
 }

@@ -12,6 +12,7 @@ use super::kafka::{Client, max_poll_interval_ms};
 use super::poll::Poller;
 use super::table::{Held, Live, State};
 use super::{Inbound, Posts, SourceError, Stopped};
+use crate::code::{Code, Failure};
 use crate::record::{Assignment, Tick};
 
 /// Longest wait for a post, between looks at the clock.
@@ -31,7 +32,7 @@ impl Poller<'_> {
         }
         for row in restarts {
             // Asked for again at the next look, not here: this may be a shard's last drain.
-            self.halt(row, "records were skipped on purpose", 0)?;
+            self.halt(row, Failure::new(Code::StreamClosed, "records were skipped on purpose"), 0)?;
         }
         self.halt_unmended(stops)
     }
@@ -83,7 +84,7 @@ impl Poller<'_> {
             Ok(false) => {}
             Err(error) => {
                 add(&self.wiring.counts.commit_errors, 1);
-                tracing::warn!(%error, "last commit failed; the ledger knows what is stored");
+                tracing::warn!(code = %Code::CommitFailed, %error, "last commit failed; the ledger knows what is stored");
             }
         }
     }
@@ -111,7 +112,7 @@ impl Poller<'_> {
         tracing::info!(shard, "shard takes records again, resuming its partitions");
         let list = self.list(|held| held.shard == shard && held.live().is_some());
         if let Err(error) = self.consumer.resume(&list) {
-            tracing::warn!(shard, %error, "partitions not resumed");
+            tracing::warn!(code = %Code::PauseFailed, shard, %error, "partitions not resumed");
         }
     }
 
@@ -124,7 +125,7 @@ impl Poller<'_> {
         }
         if let Err(error) = self.consumer.pause(&list) {
             // Their records are dropped as strays, or the shard's channel stays full and polling waits.
-            tracing::warn!(%error, "partitions not paused");
+            tracing::warn!(code = %Code::PauseFailed, %error, "partitions not paused");
         }
     }
 
@@ -214,14 +215,11 @@ impl Poller<'_> {
             drained = self.wait_released(&live, deadline, false);
         }
         if let Err(error) = drained {
-            tracing::error!(%error, "drain ended early");
+            tracing::error!(code = %error.code(), %error, "drain ended early");
         }
         self.commit_now(|_| true);
         self.publish();
         let n_unsettled = self.table.lives().map(Live::n_unsettled).sum();
-        if n_unsettled > 0 {
-            tracing::warn!(n_records = n_unsettled, "not stored in time, will be read again");
-        }
         set(&self.wiring.counts.seen, self.wiring.clock.now().0);
         Stopped { has_caught_up, n_unsettled, halts: self.halts(), is_closed: close(self.consumer) }
     }
@@ -238,7 +236,8 @@ fn close(consumer: Arc<Client>) -> bool {
     let is_closed = spawned.is_ok()
         && closed.recv_timeout(CLOSE_WAIT) == Err::<(), _>(crossbeam::channel::RecvTimeoutError::Disconnected);
     if !is_closed {
-        tracing::warn!(waited_ms = CLOSE_WAIT.as_millis() as u64, "kafka client does not close");
+        let waited_ms = CLOSE_WAIT.as_millis() as u64;
+        tracing::warn!(code = %Code::KafkaCloseHangs, waited_ms, "kafka client does not close");
     }
     is_closed
 }

@@ -55,7 +55,7 @@ pub(super) enum Read {
         /// Recorded units in one exported unit.
         per_unit: u32,
     },
-    Info(&'static str, &'static str),
+    Info(&'static [(&'static str, &'static str)]),
 }
 
 const MS_PER_S: u32 = 1000;
@@ -124,12 +124,14 @@ pub(super) const METRICS: &[Metric] = &[
     ),
     counter("commands", "Commands sent to MongoDB, without resends", |v| v.sink.commands),
     counter("command_bytes", "Bytes of command bodies sent to MongoDB", |v| v.sink.command_bytes),
-    counter("retries", "Commands sent again", |v| v.sink.resends),
+    counter_by("retries", "class", "Commands sent again, by what stood in the way", |v| v.sink.resends.to_vec()),
     counter("abandoned", "Calls given up at the deadline", |v| v.sink.abandoned),
     counter("fences", "Statements without effect, because somebody was here before", |v| v.sink.fences),
     counter("vanished", "Bucket tails that were gone or behind what had been confirmed", |v| v.sink.vanished),
     counter("refused", "Statements that the server would not take", |v| v.sink.refused),
     counter("tail_reads", "Bucket tails read", |v| v.sink.tail_reads),
+    counter("ledger_commands", "Commands to the ledger", |v| v.sink.ledger_commands),
+    counter("ledger_retries", "Updates of the ledger tried again", |v| v.sink.ledger_retries),
     partition("partition_lag_records", "Records in the log that are not durable yet", |p| p.lag.map(|lag| lag as i64)),
     partition("partition_position_offset", "Next offset to be polled", |p| p.of_mark(|m| m.position)),
     partition("partition_watermark_offset", "Least offset that is not durable yet", |p| p.of_mark(|m| m.watermark)),
@@ -145,6 +147,9 @@ pub(super) const METRICS: &[Metric] = &[
     counter("evictions", "Chains forgotten to bound their table; each that comes back costs a fence", |v| {
         v.shards.evictions
     }),
+    gauge("shards_paused", "Shards that are full, so that their partitions are paused", |v| v.source.shards_paused),
+    gauge("shard_queue", "Record batches and hand-overs that wait for their shard", |v| v.shards.queued),
+    gauge("plans_in_flight", "Plans on their way to MongoDB", |v| v.shards.plans_in_flight),
     gauge("open_chains", "Chains in memory whose tail may be appended to", |v| v.shards.open_chains),
     gauge("open_tail_bytes", "Bytes of these tails, which the server's cache has to hold", |v| {
         v.shards.open_tail_bytes
@@ -155,13 +160,21 @@ pub(super) const METRICS: &[Metric] = &[
     gauge_by("memory_bytes", "place", "Bytes of readings held in memory", memory),
     gauge("memory_budget_bytes", "Bytes that all places together may hold", |v| v.source.memory_budget_bytes),
     counter("rebalances", "Rebalances of the consumer group seen", |v| v.source.rebalances),
+    counter("reassignments", "Partitions handed over again: offset lost, stepped back, or mended", |v| {
+        v.source.reassignments
+    }),
+    counter("strays", "Records dropped because their partition was gone or stopped; they are read again", |v| {
+        v.source.strays
+    }),
     counter("pauses", "Times that partitions were paused because their shard stayed full", |v| v.source.pauses),
     counter("commits", "Offset commits sent to Kafka", |v| v.source.commits),
     counter("commit_errors", "Offset commits that Kafka refused; harmless to the data", |v| v.source.commit_errors),
+    gauge("ready", "1 while /ready answers 200", |v| u64::from(v.source.is_ready)),
+    gauge("start_time_seconds", "When this process started, in seconds since 1970", |v| v.source.started_s),
     Metric {
         name: "build",
-        help: "Version of this program; always 1",
-        read: Read::Info("version", env!("CARGO_PKG_VERSION")),
+        help: "What this program is made of; always 1",
+        read: Read::Info(&[("version", env!("CARGO_PKG_VERSION")), ("commit", env!("BUILD_COMMIT"))]),
     },
 ];
 
@@ -193,7 +206,10 @@ mod tests {
             Read::GaugeBy(label, _) => ("", "gauge", format!("`{label}`")),
             Read::Partition(_) => ("", "gauge", "`topic`, `partition`".to_owned()),
             Read::Histogram { .. } => ("", "histogram", String::new()),
-            Read::Info(label, _) => ("_info", "gauge", format!("`{label}`")),
+            Read::Info(labels) => {
+                let names: Vec<_> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
+                ("_info", "gauge", names.join(", "))
+            }
         };
         [format!("`sakia_{}{suffix}`", metric.name), kind.to_owned(), labels, metric.help.to_owned()]
     }

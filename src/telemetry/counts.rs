@@ -40,6 +40,10 @@ pub struct ShardCounts {
     pub open_tail_bytes: u64,
     /// Level: least samples of a delta that becomes a bucket of its own; 0 = not published yet.
     pub min_fill: u64,
+    /// Level: plans handed to the writer and not answered yet.
+    pub plans_in_flight: u64,
+    /// Level: record batches and hand-overs that wait for the shard.
+    pub queued: u64,
     /// Level: partitions owned now. One that is left out leaves the metrics.
     pub marks: Vec<PartitionMark>,
 }
@@ -64,6 +68,8 @@ impl ShardCounts {
         self.open_tail_bytes += other.open_tail_bytes;
         let published = [self.min_fill, other.min_fill].into_iter().filter(|n| *n > 0);
         self.min_fill = published.min().unwrap_or(0);
+        self.plans_in_flight += other.plans_in_flight;
+        self.queued += other.queued;
         self.marks.extend_from_slice(&other.marks);
     }
 }
@@ -97,6 +103,16 @@ pub struct SourceGauges {
     pub pauses: u64,
     pub commits: u64,
     pub commit_errors: u64,
+    /// Partitions handed over again.
+    pub reassignments: u64,
+    /// Records of partitions that are not held any more.
+    pub strays: u64,
+    /// Level: shards whose partitions are paused.
+    pub shards_paused: u64,
+    /// Level: whether `/ready` says so.
+    pub is_ready: bool,
+    /// When the process started, seconds since 1970.
+    pub started_s: u64,
     /// Level: partitions owned now.
     pub partitions_assigned: u64,
     /// Level: those among them that are stopped until somebody mends something.
@@ -139,12 +155,16 @@ pub struct SinkTotals {
     pub vanished: u64,
     /// Statements that the server would not take.
     pub refused: u64,
-    /// Commands sent again.
-    pub resends: u64,
+    /// Commands sent again, by why.
+    pub resends: [(&'static str, u64); 3],
     /// Calls given up at the deadline; their effect was found out by reading.
     pub abandoned: u64,
     /// Chain tails read.
     pub tail_reads: u64,
     /// Level: bytes of command bodies under way.
     pub body_bytes: u64,
+    /// Commands to the ledger, repeats among them.
+    pub ledger_commands: u64,
+    /// Updates of the ledger that had to be tried again.
+    pub ledger_retries: u64,
 }

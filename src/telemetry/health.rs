@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::code::{Code, Failure};
 use crate::record::Tick;
 
 /// Shared by all threads. A beat is one relaxed store; the locks are taken when something changes, and by probes.
@@ -19,7 +20,7 @@ pub struct Health {
     /// Why the sink does not answer; starts as "not tried yet".
     sink_failure: Mutex<Option<String>>,
     /// Stopped partitions by topic and number, with the reason.
-    stopped: Mutex<BTreeMap<(String, i32), String>>,
+    stopped: Mutex<BTreeMap<(String, i32), Failure>>,
     /// What stands still although it has work, one reason a partition.
     stalled: Mutex<Vec<String>>,
 }
@@ -60,8 +61,8 @@ impl Health {
         *locked(&self.sink_failure) = Some(reason.into());
     }
 
-    pub fn stop_partition(&self, topic: &str, partition: i32, reason: impl Into<String>) {
-        locked(&self.stopped).insert((topic.to_owned(), partition), reason.into());
+    pub fn stop_partition(&self, topic: &str, partition: i32, reason: Failure) {
+        locked(&self.stopped).insert((topic.to_owned(), partition), reason);
     }
 
     /// The partition went on, or is no longer ours.
@@ -74,7 +75,7 @@ impl Health {
         *locked(&self.stalled) = reasons;
     }
 
-    /// Why the process is not live, one reason a line; empty = live.
+    /// Why the process is not live, one reason a line, its code first; empty = live.
     pub fn not_live(&self, now: Tick) -> Vec<String> {
         let threads = std::iter::once(("poll thread".to_owned(), &self.poll_beat))
             .chain(self.shard_beats.iter().enumerate().map(|(i, beat)| (format!("shard {i}"), beat)));
@@ -82,22 +83,22 @@ impl Health {
             .filter_map(|(name, beat)| {
                 let silent_ms = now.since(Tick(beat.load(Ordering::Relaxed)));
                 (silent_ms > self.stale_after_ms)
-                    .then(|| format!("{name} has made no progress for {} s", silent_ms / 1000))
+                    .then(|| format!("{}: {name} has made no progress for {} s", Code::ThreadSilent, silent_ms / 1000))
             })
             .collect()
     }
 
-    /// Why the process is not ready, one reason a line; empty = ready.
+    /// Why the process is not ready, one reason a line, its code first; empty = ready.
     pub fn not_ready(&self, now: Tick) -> Vec<String> {
         let mut reasons = self.not_live(now);
         if !self.group_joined.load(Ordering::Relaxed) {
-            reasons.push("not a member of the consumer group".to_owned());
+            reasons.push(format!("{}: not a member of the consumer group", Code::GroupNotJoined));
         }
         if let Some(reason) = &*locked(&self.sink_failure) {
-            reasons.push(format!("mongodb does not answer: {reason}"));
+            reasons.push(format!("{}: mongodb does not answer: {reason}", Code::MongoUnreachable));
         }
-        for ((topic, partition), reason) in &*locked(&self.stopped) {
-            reasons.push(format!("partition {topic}/{partition} is stopped: {reason}"));
+        for ((topic, partition), Failure { code, message }) in &*locked(&self.stopped) {
+            reasons.push(format!("{code}: partition {topic}/{partition} is stopped: {message}"));
         }
         reasons.extend(locked(&self.stalled).iter().cloned());
         // A server's error text may span lines; a reader counts lines as reasons.
@@ -127,7 +128,7 @@ mod tests {
         assert!(health.not_live(Tick(11_000)).is_empty());
         health.beat_poll(Tick(11_000));
         health.beat_shard(0, Tick(11_000));
-        assert_eq!(health.not_live(Tick(12_000)), ["shard 1 has made no progress for 11 s"]);
+        assert_eq!(health.not_live(Tick(12_000)), ["thread-silent: shard 1 has made no progress for 11 s"]);
         health.beat_shard(1, Tick(12_000));
         assert!(health.not_live(Tick(12_000)).is_empty());
         assert_eq!(health.not_live(Tick(30_000)).len(), 3);
@@ -146,7 +147,8 @@ mod tests {
         let health = Health::new(1, 10_000, Tick(0));
         assert!(health.not_live(Tick(0)).is_empty());
         let reasons = health.not_ready(Tick(0));
-        assert_eq!(reasons, ["not a member of the consumer group", "mongodb does not answer: not reached yet"]);
+        let group = "group-not-joined: not a member of the consumer group";
+        assert_eq!(reasons, [group, "mongo-unreachable: mongodb does not answer: not reached yet"]);
     }
 
     #[test]
@@ -154,7 +156,7 @@ mod tests {
         let health = ready();
         assert!(health.not_ready(Tick(1_000)).is_empty());
         health.sink_failed("no primary\nin sight");
-        assert_eq!(health.not_ready(Tick(1_000)), ["mongodb does not answer: no primary in sight"]);
+        assert_eq!(health.not_ready(Tick(1_000)), ["mongo-unreachable: mongodb does not answer: no primary in sight"]);
         assert!(health.not_live(Tick(1_000)).is_empty());
         health.sink_answered();
         assert!(health.not_ready(Tick(1_000)).is_empty());
@@ -173,8 +175,9 @@ mod tests {
     #[test]
     fn stopped_partitions_are_named_until_cleared() {
         let health = ready();
-        health.stop_partition("readings", 3, "topic was recreated");
-        assert_eq!(health.not_ready(Tick(1_000)), ["partition readings/3 is stopped: topic was recreated"]);
+        health.stop_partition("readings", 3, Failure::new(Code::TopicRecreated, "was recreated"));
+        let reasons = health.not_ready(Tick(1_000));
+        assert_eq!(reasons, ["topic-recreated: partition readings/3 is stopped: was recreated"]);
         health.clear_partition("readings", 3);
         assert!(health.not_ready(Tick(1_000)).is_empty());
     }

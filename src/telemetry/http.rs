@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use super::health::Health;
 use super::metrics::Metrics;
 use crate::clock::Clock;
+use crate::code::{Code, Failure};
 
 /// What the pages are made of.
 #[derive(Clone, Debug)]
@@ -34,6 +35,12 @@ pub enum ListenError {
     InUse { listen: SocketAddr },
     #[error("cannot serve metrics on {listen}: {source}; check `telemetry.listen`")]
     Other { listen: SocketAddr, source: io::Error },
+}
+
+impl From<ListenError> for Failure {
+    fn from(error: ListenError) -> Self {
+        Self::new(Code::ListenFailed, error)
+    }
 }
 
 /// Opens the port before anything else starts, so that a second copy on one machine fails at once and not in an hour.
@@ -144,7 +151,8 @@ mod tests {
         let answer = get(&served, "/ready");
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
         let body = answer.split("\r\n\r\n").nth(1).unwrap();
-        assert_eq!(body, "not a member of the consumer group\nmongodb does not answer: not reached yet\n");
+        let codes: Vec<_> = body.lines().map(|line| line.split(':').next().unwrap()).collect();
+        assert_eq!(codes, ["group-not-joined", "mongo-unreachable"]);
         served.health.set_group_joined(true);
         served.health.sink_answered();
         assert!(get(&served, "/ready").ends_with("\r\n\r\nready\n"));

@@ -9,6 +9,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 use super::progress::{AroundLine, Line};
+use crate::code::{Code, Failure};
 
 /// Shown when neither the command line nor the environment asks for more or less.
 pub const DEFAULT_FILTER: &str = "info";
@@ -29,6 +30,16 @@ pub enum LogError {
     Filter { filter: String, source: ParseError },
     #[error("logging was set up twice")]
     Twice(#[from] TryInitError),
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        let code = match error {
+            LogError::Filter { .. } => Code::Configuration,
+            LogError::Twice(_) => Code::Failed,
+        };
+        Self::new(code, error)
+    }
 }
 
 /// Sets up logging for the whole process; also what libraries say through the `log` crate, librdkafka's lines among it.

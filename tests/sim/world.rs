@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher};
 
 use fastrand::Rng;
+use sakia::code::Code;
 use sakia::engine::Input;
 use sakia::engine::plan::{LedgerAnswer, LedgerAsk, Plan, Report};
 use sakia::record::{EventTime, Tick};
@@ -176,7 +177,7 @@ impl World {
             self.group = Some(self.group.unwrap_or(0).max(offset));
         }
         while let Some((_, reason)) = node.engine.poll_stopped() {
-            if !reason.contains("closed") {
+            if reason.code != Code::StreamClosed {
                 self.complaints.push(format!("node {id} stopped: {reason}"));
             }
         }

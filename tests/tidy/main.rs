@@ -89,6 +89,22 @@ fn only_configuration_is_serialized() {
 }
 
 #[test]
+fn every_warning_and_error_names_its_code() {
+    check(|name| name.starts_with("src/"), |content| rules::events_without_code(&code_only(content)));
+}
+
+#[test]
+fn every_code_is_used() {
+    let (seed, sources): (Vec<_>, Vec<_>) = rust_files()
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("src/"))
+        .partition(|(name, _)| name == "src/code.rs");
+    let used: String = sources.iter().map(|(_, content)| code_only(content)).collect();
+    let unused = rules::unused_codes(&seed[0].1, &used);
+    assert!(unused.is_empty(), "src/code.rs has codes that nothing says: {unused:?}");
+}
+
+#[test]
 fn the_stated_rust_version_is_the_pinned_one() {
     let pinned = rules::value_of(&read("rust-toolchain.toml"), "channel").expect("rust-toolchain.toml has a channel");
     let stated = rules::value_of(&read("Cargo.toml"), "rust-version").expect("Cargo.toml has a rust-version");

@@ -152,6 +152,49 @@ fn a_serde_derive_is_found() {
     assert!(serde_derives("#[derive(Debug)]\nstruct S; impl Serialize for S {}").is_empty());
 }
 
+/// `code` as from `code_only`. A code is the first field, after the target where there is one.
+pub(crate) fn events_without_code(code: &str) -> Vec<String> {
+    let events = ["warn!(", "error!("].iter().flat_map(|call| code.match_indices(call));
+    let is_coded = |rest: &str| {
+        let fields = rest.trim_start();
+        let fields = fields.strip_prefix("target:").map_or(fields, |rest| rest.trim_start_matches([' ', ',']));
+        ["code = %", "%code,"].iter().any(|start| fields.starts_with(start))
+    };
+    let without = events.filter(|(at, call)| !is_coded(&code[at + call.len()..]));
+    let line = |at: usize| code[..at].matches('\n').count() + 1;
+    without.map(|(at, _)| format!("{}: an event without `code = %...` as its first field", line(at))).collect()
+}
+
+#[test]
+fn an_event_without_a_code_is_found() {
+    for code in ["warn!( )", "tracing::error!(%error, )", "warn!(error, code = %Code::X, )", "warn!(target:  , x, )"] {
+        assert_eq!(events_without_code(code).len(), 1, "{code}");
+    }
+    for code in [
+        "warn!(code = %Code::X, )",
+        "warn!(\n    code = %error.code(),\n",
+        "error!(%code, )",
+        "warn!(target:  , code = %c, )",
+    ] {
+        assert_eq!(events_without_code(code), Vec::<String>::new(), "{code}");
+    }
+}
+
+/// Variants that `list`, the source of the codes, has and `used` does not name.
+pub(crate) fn unused_codes(list: &str, used: &str) -> Vec<String> {
+    let (_, codes) = list.split_once("\ncodes! {").unwrap_or_default();
+    let variants = codes.split('}').next().unwrap_or_default().split_whitespace().step_by(2);
+    let names = |variant: &&str| words(used).collect::<Vec<_>>().windows(2).any(|pair| pair == ["Code", variant]);
+    variants.filter(|variant| !names(variant)).map(str::to_owned).collect()
+}
+
+#[test]
+fn an_unused_code_is_found() {
+    let list = "macro_rules! codes {}\ncodes! {\n    A \"a\"\n    Ab \"ab\"\n}\n";
+    assert_eq!(unused_codes(list, "f(Code::Ab)"), ["A"]);
+    assert!(unused_codes(list, "Code::A; Code::Ab").is_empty());
+}
+
 /// The string that `key = "..."` gives in a TOML text.
 pub(crate) fn value_of(toml: &str, key: &str) -> Option<String> {
     let line = toml.lines().find(|line| line.split('=').next().is_some_and(|left| left.trim() == key))?;

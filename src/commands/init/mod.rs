@@ -14,13 +14,23 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::LayerArgs;
-
 use crate::code::{Code, Failure};
 use crate::commands::server::{CommandError, Server};
 use crate::config::{Config, redact_uri};
 use steps::{Needed, State, Step};
 
+const EXAMPLES: &str = "\
+Creates the collections of readings, ledger and dead letters, their indexes, and the ledger's header. \
+It says of each whether it exists, was created or was changed. What cannot be used is refused with the reason, \
+and nothing is changed then.
+
+Examples:
+  sakia init --config sakia.toml --dry-run   print the commands and run none
+  sakia init --config sakia.toml             create what is missing
+  sakia init --config sakia.toml --json      the same, reported for a script";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct InitArgs {
     /// Print the commands that are needed, one JSON document a line, and write nothing
     #[arg(long)]
@@ -45,6 +55,8 @@ pub enum InitError {
         "the server at {uri} cannot be asked: {reason}; check that it runs, and the address and login in mongo.uri"
     )]
     Unreachable { uri: String, reason: CommandError },
+    #[error("{0}")]
+    Topology(String),
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
     #[error("{what}: {reason}")]
@@ -67,9 +79,12 @@ struct Done {
 impl From<InitError> for Failure {
     fn from(error: InitError) -> Self {
         let code = match error {
-            InitError::Unreachable { .. } => Code::MongoUnreachable,
-            InitError::Command { .. } => Code::MongoRefused,
-            _ => Code::Failed,
+            InitError::Uri { .. } => Code::MongoUri,
+            InitError::Unreachable { reason: CommandError::Unanswered(_), .. } => Code::MongoUnreachable,
+            InitError::Unreachable { .. } | InitError::Command { .. } => Code::MongoRefused,
+            InitError::Topology(_) => Code::MongoUnsuitable,
+            InitError::Refused(_) => Code::CollectionUnfit,
+            InitError::Runtime(_) | InitError::Unsettled { .. } | InitError::Report(_) => Code::Failed,
         };
         Self::new(code, error)
     }
@@ -97,7 +112,7 @@ async fn init(config: &Config, dry_run: bool) -> Result<Done, InitError> {
     let server = Server::connect(&config.mongo, "init").await;
     let server = server.map_err(|reason| InitError::Uri { uri: uri(), reason })?;
     let hello = server.hello().await.map_err(|reason| InitError::Unreachable { uri: uri(), reason })?;
-    let topology = steps::check_topology(&hello).map_err(|refusal| InitError::Refused(vec![refusal]))?;
+    let topology = steps::check_topology(&hello).map_err(InitError::Topology)?;
     // What earlier attempts created counts as created, not as found.
     let mut created = Vec::new();
     for _ in 0..MAX_ATTEMPTS {

@@ -23,7 +23,7 @@ use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
 use crate::commands::server::Server;
 use crate::config::{Config, redact_uri};
-use crate::sink::ledger::{AssignError, Ledger, OpenError};
+use crate::sink::ledger::Ledger;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -116,26 +116,4 @@ fn failed(message: impl std::fmt::Display) -> Failure {
 
 fn refused(message: impl std::fmt::Display) -> Failure {
     Failure::new(Code::LedgerRefused, message)
-}
-
-impl From<OpenError> for Failure {
-    fn from(error: OpenError) -> Self {
-        let code = match error {
-            OpenError::Unavailable { .. } => Code::MongoUnreachable,
-            OpenError::Denied { .. } => Code::MongoRefused,
-            _ => Code::LedgerUnusable,
-        };
-        Self::new(code, error)
-    }
-}
-
-impl From<AssignError> for Failure {
-    fn from(error: AssignError) -> Self {
-        match error {
-            AssignError::Refused(refusal) => Self::new(Code::LedgerUnusable, refusal),
-            AssignError::Unavailable(reason) => {
-                Self::new(Code::LedgerBusy, format_args!("the ledger was not changed: {reason}; run the command again"))
-            }
-        }
-    }
 }

@@ -112,7 +112,7 @@ impl From<ReadError> for Failure {
         let code = match error {
             ReadError::Unreachable { .. } => Code::MongoUnreachable,
             ReadError::Command(_) => Code::MongoRefused,
-            ReadError::Unreadable { .. } => Code::BucketUnreadable,
+            ReadError::Unreadable { .. } => Code::BucketUnusable,
             _ => Code::Failed,
         };
         Self::new(code, error)

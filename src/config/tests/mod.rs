@@ -65,13 +65,7 @@ fn defaults() {
 /// Every key is in the reference, and every key of the reference exists: those behind a `#` too.
 #[test]
 fn reference_is_complete() {
-    let uncommented: String = DEFAULTS.lines().fold(String::new(), |text, line| {
-        let key = line.strip_prefix("# ").filter(|line| line.starts_with("[[") || line.contains(" = "));
-        // Prose may hold an equals sign; a key is one word.
-        let key = key.filter(|line| line.starts_with("[[") || !line.split(" = ").next().unwrap().contains(' '));
-        text + key.unwrap_or(line) + "\n"
-    });
-    let all = load(&uncommented, &[], &[]).unwrap();
+    let all = load(&reference::uncommented(DEFAULTS), &[], &[]).unwrap();
     let minimal = load(MINIMAL, &[], &[]).unwrap();
     let keys = |loaded: &Loaded| loaded.entries.iter().map(|e| format!("{}.{}", e.table, e.key)).collect::<Vec<_>>();
     for key in keys(&minimal) {
@@ -85,14 +79,40 @@ fn reference_is_complete() {
     }
 }
 
+/// Each `toml` block of a page.
+fn toml_blocks(page: &str) -> impl Iterator<Item = &str> {
+    page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next())
+}
+
+/// What people copy has to be taken: whole files as they are, blocks of a page with the rest filled up.
 #[test]
 fn examples_load() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = |name: &str, extension: &str| {
+        let entries = std::fs::read_dir(root.join(name)).unwrap().map(|entry| entry.unwrap().path());
+        let mut paths: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e == extension)).collect();
+        paths.sort();
+        paths
+    };
     let addresses = [("SAKIA_KAFKA", "localhost:9092"), ("SAKIA_MONGO", "mongodb://localhost/?replicaSet=rs0")];
-    for example in
-        [include_str!("../../../config/examples/fleet.toml"), include_str!("../../../config/examples/gateway.toml")]
-    {
-        load(example, &addresses, &[]).unwrap();
+    let wrong = |path: &std::path::Path, problems: Vec<String>| panic!("{}: {problems:#?}", path.display());
+    let files = [folder("config/examples", "toml"), vec![root.join("deploy/local/demo.toml")]].concat();
+    for path in &files {
+        load(&std::fs::read_to_string(path).unwrap(), &addresses, &[]).unwrap_or_else(|problems| wrong(path, problems));
     }
+    assert!(files.len() > 2);
+    let decoder = r#"[{topics="t", device_path="@key", timestamp_missing="kafka"}]"#;
+    let mut n_blocks = 0;
+    for path in [folder("docs", "md"), vec![root.join("README.md")]].concat() {
+        for block in toml_blocks(&std::fs::read_to_string(&path).unwrap()) {
+            n_blocks += 1;
+            // A variable would win over a block's own tables.
+            let filled = if block.contains("[[decoder]]") { vec![] } else { vec![("SAKIA_DECODER", decoder)] };
+            let env = [addresses.as_slice(), &filled].concat();
+            load(block, &env, &[]).unwrap_or_else(|problems| wrong(&path, problems));
+        }
+    }
+    assert!(n_blocks > 0);
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn an_append_that_its_tail_agrees_with_is_given_up_in_the_end() {
     bench.read(1).write(|_| Outcome::Fenced(Some(tail(0, 0, true))));
     bench.read(1);
     for _ in 0..20 {
-        if bench.engine.poll_stopped().is_some_and(|(id, reason)| id == A && reason.contains("\"d\"")) {
+        if bench.engine.poll_stopped().is_some_and(|(id, reason)| id == A && reason.message.contains("\"d\"")) {
             return;
         }
         bench.write(|_| Outcome::Fenced(Some(tail(0, 0, true))));
@@ -206,7 +206,7 @@ fn a_closed_stream_writes_up_to_its_end_and_stops() {
     bench.engine.handle(bench.now, Input::Ledger(LedgerAnswer { closed, ..LedgerAnswer::default() }));
     assert_eq!(bench.applied(), (Write::Insert { n: 0, open: true }, 1));
     assert_eq!(bench.committed(), Some(1));
-    assert!(bench.engine.poll_stopped().is_some_and(|(_, reason)| reason.contains("closed at offset 1")));
+    assert!(bench.engine.poll_stopped().is_some_and(|(_, reason)| reason.message.contains("closed at offset 1")));
 }
 
 #[test]

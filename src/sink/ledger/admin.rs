@@ -9,9 +9,10 @@ use super::coverage::{Ask, Edit};
 use super::document::{contracts_range, edit_update, entries_range, entry_id, parse_entry, parse_origin};
 use super::entry::Entry;
 use super::error::{AssignError, OpenError};
-use super::store::{Ledger, pause};
+use super::store::Ledger;
 use crate::config::{Config, Contract};
 use crate::record::Origin;
+use crate::sink::call;
 
 /// Documents read a command.
 const PAGE: i64 = 1_000;
@@ -109,7 +110,7 @@ impl Ledger {
             if self.swap(&origin, found.as_ref(), &skip.edit).await? {
                 return Ok(Ok(skip));
             }
-            pause(&mut backoff).await;
+            call::wait(backoff.next_ms()).await;
         }
         Err(AssignError::Unavailable("its entry keeps being changed by other writers".to_owned()))
     }

@@ -9,10 +9,11 @@ use super::coverage::{self, Ask, Edit, Recreated, SpanPlan, Warning};
 use super::document::{contract_id, contract_update, edit_update, entry_id, parse_entry, parse_origin, topic_range};
 use super::entry::Entry;
 use super::error::{AssignError, Refusal};
-use super::store::{Ledger, pause};
+use super::store::Ledger;
 use crate::config::Contract;
 use crate::engine::plan::{Assigned, Span};
 use crate::record::{Assignment, Origin, Position, StreamId, Window};
+use crate::sink::call;
 use crate::source::PartitionAsk;
 
 /// Lost comparisons and unseen writes that are tried again before the caller is told to come back.
@@ -53,7 +54,7 @@ impl Ledger {
                 if let Some(handed) = self.try_assign(ask, assignment, contract).await? {
                     return Ok(handed);
                 }
-                pause(&mut backoff).await;
+                call::wait(backoff.next_ms()).await;
             }
             Err(AssignError::Unavailable("its entry keeps being changed by other writers".to_owned()))
         };

@@ -4,6 +4,7 @@ use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
 
 use crate::sink::call::{CallError, Caller};
+use crate::sink::counts::{SinkCounts, add};
 use crate::sink::reply;
 use crate::sink::retry::ErrorClass;
 
@@ -39,6 +40,10 @@ impl Commands {
 
     pub(super) fn database(&self) -> &str {
         &self.database
+    }
+
+    pub(super) fn counts(&self) -> &SinkCounts {
+        self.caller.counts()
     }
 
     /// Up to `limit` documents in the order of `_id`, as the majority has them.
@@ -109,6 +114,7 @@ impl Commands {
     async fn run(&self, mut command: Document) -> Result<Document, CommandError> {
         command.insert("maxTimeMS", self.timeout_ms as i64);
         let body = command.to_vec().map_err(|error| CommandError::Permanent(error.to_string()))?;
+        add(&self.counts().commands, 1);
         // A late effect is harmless, for every write here is a comparison, an insert under a fixed `_id`, or a `$max`.
         self.caller.call(body).await.map_err(CommandError::from)
     }

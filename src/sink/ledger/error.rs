@@ -2,6 +2,7 @@
 
 use super::command::CommandError;
 use super::coverage::Recreated;
+use crate::code::{Code, Failure};
 use crate::config::contract::ContractError;
 
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +32,9 @@ pub enum OpenError {
     #[error("ledger {ledger} cannot be opened: {reason}")]
     Denied { ledger: String, reason: String },
     /// Worth another try.
-    #[error("ledger {ledger} cannot be reached: {reason}")]
+    #[error(
+        "ledger {ledger} cannot be reached; check that the servers of mongo.uri run and can be reached from here: {reason}"
+    )]
     Unavailable { ledger: String, reason: String },
 }
 
@@ -45,6 +48,21 @@ impl OpenError {
     }
 }
 
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let code = match error {
+            OpenError::OtherNamespace { .. } => Code::LedgerForeign,
+            OpenError::OtherFields { .. } => Code::LedgerFieldNames,
+            OpenError::OtherSchema { .. } => Code::LedgerSchema,
+            OpenError::EmptyBesideReadings { .. } => Code::LedgerEmpty,
+            OpenError::NoHeader { .. } => Code::LedgerHeaderMissing,
+            OpenError::Denied { .. } => Code::MongoRefused,
+            OpenError::Unavailable { .. } => Code::MongoUnreachable,
+        };
+        Self::new(code, error)
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum AssignError {
     /// This partition cannot be written until somebody mends something.
@@ -53,6 +71,15 @@ pub enum AssignError {
     /// Worth another try, with the partition's bounds read again.
     #[error("the ledger cannot hand over the partition now: {0}")]
     Unavailable(String),
+}
+
+impl From<AssignError> for Failure {
+    fn from(error: AssignError) -> Self {
+        match error {
+            AssignError::Refused(refusal) => refusal.into(),
+            AssignError::Unavailable(_) => Self::new(Code::LedgerUnanswered, error),
+        }
+    }
 }
 
 impl From<CommandError> for AssignError {
@@ -93,4 +120,18 @@ pub enum Refusal {
     Lost { topic: String, partition: i32, ledger: String },
     #[error("MongoDB refuses the ledger's commands, see `sakia check`: {reason}")]
     Denied { reason: String },
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal {
+            Refusal::Recreated { .. } => Code::TopicRecreated,
+            Refusal::UnknownContract { .. } => Code::ContractUnknown,
+            Refusal::MissingContract { .. } => Code::ContractMissing,
+            Refusal::Malformed { .. } => Code::LedgerEntryUnusable,
+            Refusal::Lost { .. } => Code::LedgerHeaderMissing,
+            Refusal::Denied { .. } => Code::MongoRefused,
+        };
+        Self::new(code, refusal)
+    }
 }

@@ -12,9 +12,10 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::command::CommandError;
 use super::document::{contract_id, entry_id, parse_origin};
-use super::store::{Ledger, pause};
+use super::store::Ledger;
 use crate::config::Contract;
 use crate::record::{Origin, Position, StreamId};
+use crate::sink::call;
 
 /// Letters claimed a command: some 500 KB of ids.
 const PAGE: i64 = 10_000;
@@ -251,7 +252,7 @@ impl Ledger {
                     Err(CommandError::Permanent(reason)) => return Err(ReplayError::Denied(reason)),
                     Err(CommandError::Transient(reason)) => {
                         tracing::debug!(reason, tries = backoff.n_tries(), "letters not marked, trying again");
-                        pause(&mut backoff).await;
+                        call::wait(backoff.next_ms()).await;
                     }
                 }
             }

@@ -6,9 +6,14 @@ use mongodb::bson::{Bson, Document, doc};
 
 use super::command::CommandError;
 use super::document::{entry_id, parse_entry, parse_origin};
+use super::error::Refusal;
 use super::settled::{Entries, all_broken, judge};
-use super::store::{Ledger, pause};
+use super::store::Ledger;
+use crate::code::Code;
 use crate::engine::plan::{LedgerAnswer, LedgerAsk, StreamMark};
+use crate::sink::call;
+use crate::sink::counts::add;
+use crate::sink::outcome::Again;
 
 impl Ledger {
     /// Sends the ask again and again until the majority has settled it; `None` once the ledger is stopped. May be
@@ -29,17 +34,19 @@ impl Ledger {
                 Ok(Some(answer)) => return answer,
                 Ok(None) => "some mark is not visible yet".to_owned(),
                 Err(CommandError::Permanent(reason)) => {
-                    return all_broken(ask, &format!("MongoDB refuses the ledger's commands: {reason}"));
+                    return all_broken(ask, &Refusal::Denied { reason }.into());
                 }
                 Err(CommandError::Transient(reason)) => reason,
             };
             tracing::warn!(
+                code = %Code::LedgerRetry,
                 ledger = self.name,
                 tries = backoff.n_tries() + 1,
                 reason,
                 "ledger not settled, trying again"
             );
-            pause(&mut backoff).await;
+            add(&self.counts().resends[Again::Server as usize], 1);
+            call::wait(backoff.next_ms()).await;
         }
     }
 

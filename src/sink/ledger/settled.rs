@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::entry::{Entry, Stream};
+use crate::code::{Code, Failure};
 use crate::engine::plan::{LedgerAnswer, LedgerAsk, StreamMark};
 use crate::record::Origin;
 
@@ -36,28 +37,37 @@ pub fn judge(ask: &LedgerAsk, entries: &Entries) -> Option<LedgerAnswer> {
 }
 
 /// The answer where nothing of the ask can be had until somebody mends something.
-pub fn all_broken(ask: &LedgerAsk, reason: &str) -> LedgerAnswer {
+pub fn all_broken(ask: &LedgerAsk, reason: &Failure) -> LedgerAnswer {
     let mut answer = LedgerAnswer::default();
     for mark in ask.reserve.iter().chain(&ask.advance) {
-        broken(&mut answer, mark, reason.to_owned());
+        broken(&mut answer, mark, reason.clone());
     }
     answer
 }
 
-fn find<'a>(mark: &StreamMark, entries: &'a Entries) -> Result<(&'a Stream, &'a Entry), String> {
+fn find<'a>(mark: &StreamMark, entries: &'a Entries) -> Result<(&'a Stream, &'a Entry), Failure> {
     let Origin { topic, incarnation, partition, .. } = &*mark.origin;
     let place = format!("the ledger's entry of {topic}/{partition} (incarnation {incarnation})");
-    match entries.get(&*mark.origin) {
-        None => Err(format!("{place} is gone while it is written: restore it, or run `sakia ledger rebuild`")),
-        Some(Err(reason)) => Err(format!("{place} cannot be used: {reason}")),
-        Some(Ok(entry)) => entry
-            .stream(mark.stream)
-            .map(|stream| (stream, entry))
-            .ok_or_else(|| format!("{place} no longer has stream {}: another writer has taken over", mark.stream.0)),
-    }
+    let entry = match entries.get(&*mark.origin) {
+        None => {
+            let message =
+                format_args!("{place} is gone while it is written: restore it, or run `sakia ledger rebuild`");
+            return Err(Failure::new(Code::LedgerEntryUnusable, message));
+        }
+        Some(Err(reason)) => {
+            return Err(Failure::new(Code::LedgerEntryUnusable, format_args!("{place} cannot be used: {reason}")));
+        }
+        Some(Ok(entry)) => entry,
+    };
+    let stream = entry.stream(mark.stream).ok_or_else(|| {
+        let s = mark.stream.0;
+        let message = format_args!("{place} no longer has stream {s}: another writer has taken over");
+        Failure::new(Code::StreamTakenOver, message)
+    })?;
+    Ok((stream, entry))
 }
 
-fn broken(answer: &mut LedgerAnswer, mark: &StreamMark, reason: String) {
+fn broken(answer: &mut LedgerAnswer, mark: &StreamMark, reason: Failure) {
     if answer.broken.iter().all(|(assignment, _)| *assignment != mark.assignment) {
         answer.broken.push((mark.assignment, reason));
     }
@@ -117,7 +127,9 @@ mod tests {
         let ask = LedgerAsk { reserve: vec![mark(7, 1)], advance: vec![mark(7, 1)] };
         let broken = judge(&ask, &entries()).expect("settled").broken;
         assert_eq!(broken.len(), 1);
-        assert!(broken[0].1.contains("no longer has stream 7"), "{broken:?}");
-        assert!(judge(&ask, &Entries::new()).expect("settled").broken[0].1.contains("t/3 (incarnation 0) is gone"));
+        assert!(broken[0].1.message.contains("no longer has stream 7"), "{broken:?}");
+        assert!(
+            judge(&ask, &Entries::new()).expect("settled").broken[0].1.message.contains("t/3 (incarnation 0) is gone")
+        );
     }
 }

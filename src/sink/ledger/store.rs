@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use mongodb::Database;
 use mongodb::bson::{Bson, Document, doc};
@@ -14,6 +13,7 @@ use super::document::{HEADER_SCHEMA, entries_range, header};
 use super::error::OpenError;
 use crate::config::Config;
 use crate::record::{Origin, StreamId};
+use crate::sink::counts::SinkCounts;
 use crate::sink::retry::Backoff;
 
 /// The ledger of one readings collection, as seen by a reader of one Kafka cluster.
@@ -62,6 +62,11 @@ impl Ledger {
 
     pub(super) fn own_header(&self, config: &Config) -> Document {
         header(&format!("{}.{}", self.commands.database(), config.mongo.collection), &config.fields)
+    }
+
+    /// What its client does.
+    pub fn counts(&self) -> &SinkCounts {
+        self.commands.counts()
     }
 
     /// Whatever waits for the ledger stops waiting, for good.
@@ -140,9 +145,4 @@ impl Ledger {
     pub(super) fn backoff(&self) -> Backoff {
         Backoff::new(self.random.lock().unwrap_or_else(PoisonError::into_inner).u64(..))
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "a delay between tries, of which there is no other form")]
-pub(super) async fn pause(backoff: &mut Backoff) {
-    tokio::time::sleep(Duration::from_millis(backoff.next_ms())).await;
 }

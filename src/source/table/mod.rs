@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::code::Failure;
 use crate::engine::plan::Span;
 use crate::record::{Assignment, Tick};
 use crate::source::batch::Place;
@@ -78,7 +79,7 @@ pub(super) enum State {
     Live(Live),
     /// Paused until it can be handed over, or handed over again.
     Stopped {
-        reason: String,
+        reason: Failure,
         retry_at: Tick,
         /// Somebody has to mend something first.
         is_final: bool,
@@ -136,7 +137,7 @@ impl Table {
 
     /// Takes in what shards posted and returns the rows they stopped. Posts for an assignment that is not held any more
     /// change nothing: its partition may have a new owner, whose commit a late one would move back.
-    pub(super) fn post(&mut self, posts: Posts) -> Vec<(usize, String)> {
+    pub(super) fn post(&mut self, posts: Posts) -> Vec<(usize, Failure)> {
         let Posts { commits, released, mut stopped, restarts: _ } = posts;
         let mut stops = Vec::new();
         for (i, row) in self.rows.iter_mut().enumerate() {

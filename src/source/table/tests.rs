@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::code::Code;
 use crate::record::{StreamId, Window};
 
 fn span(from: i64, to: Option<i64>) -> Span {
@@ -70,12 +71,13 @@ fn a_failed_commit_is_made_again() {
 fn release_and_stop_are_taken_in() {
     let mut table = table(vec![live(1, &[span(0, None)], None), live(2, &[span(0, None)], None)]);
     let all = [Assignment(1), Assignment(2)];
+    let why = Failure::new(Code::BucketVanished, "no");
     let posts = Posts {
         released: [Assignment(1)].into(),
-        stopped: BTreeMap::from([(Assignment(2), "no".to_owned()), (Assignment(9), "gone".to_owned())]),
+        stopped: BTreeMap::from([(Assignment(2), why.clone()), (Assignment(9), why.clone())]),
         ..Posts::default()
     };
-    assert_eq!(table.post(posts), [(1, "no".to_owned())]);
+    assert_eq!(table.post(posts), [(1, why)]);
     assert!(table.all_released(&all[..1]) && !table.all_released(&all));
     table.remove("t", 2);
     assert!(table.all_released(&all));

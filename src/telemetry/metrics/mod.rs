@@ -135,7 +135,7 @@ fn encode(metric: &Metric, view: &View, encoder: &mut DescriptorEncoder<'_>) -> 
         Read::Histogram { read, bounds, per_unit } => {
             encode_histogram(read(view), bounds, f64::from(*per_unit), &mut family)
         }
-        Read::Info(label, value) => family.encode_info(&[(*label, *value)]),
+        Read::Info(labels) => family.encode_info(&labels.to_vec()),
     }
 }
 

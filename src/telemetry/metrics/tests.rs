@@ -46,7 +46,13 @@ fn shards_add_up_and_totals_are_not_counted_twice() {
             "sakia_append_to_durable_seconds_count 6",
             "sakia_append_to_durable_seconds_sum 0.24",
             "sakia_statement_samples_bucket{le=\"10\"} 4",
-            concat!("sakia_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+            concat!(
+                "sakia_build_info{version=\"",
+                env!("CARGO_PKG_VERSION"),
+                "\",commit=\"",
+                env!("BUILD_COMMIT"),
+                "\"} 1"
+            ),
         ],
     );
 }

@@ -27,6 +27,8 @@ mod first_mistakes;
 mod kills;
 /// `sakia ledger`: looked at, skipped, begun anew, made again after a loss.
 mod ledger_command;
+/// Judges a page of metrics as a scraper would, and against its documentation.
+mod lint;
 /// How far the partitions of a world are: by the ledger, and by the group.
 mod marks;
 /// Members that join and leave a group under load.

@@ -2,9 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::time::Duration;
 
+use super::lint;
 use super::world::{NOON, Running, World, reading, until};
 
 /// Options that make a process serve its pages.
@@ -68,17 +68,14 @@ fn a_running_process_shows_every_metric_and_no_device() {
     until("lags are known", || pages.get("/metrics").1.contains("\nsakia_partition_lag_records{"));
     until("no lag", || pages.sum("sakia_partition_lag_records") == 0);
     let page = pages.get("/metrics").1;
-    let doc = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
-    let doc = std::fs::read_to_string(doc).unwrap();
-    let names: Vec<_> = doc.lines().filter_map(|l| l.strip_prefix("| `sakia_")?.split('`').next()).collect();
-    assert!(names.len() > 30);
-    // Series by reason are there once there is a reason.
-    let silent = ["skipped_total", "dead_letters_total", "seals_total"];
-    for name in names.iter().filter(|name| !silent.contains(name)) {
-        assert!(page.contains(&format!("\nsakia_{name}")), "{name} is not served:\n{page}");
-    }
+    let findings = lint::findings(&page);
+    assert!(findings.is_empty(), "{findings:#?}\n{page}");
     assert!(!page.contains("device-that"), "{page}");
     assert_eq!(pages.sum("sakia_partitions_assigned"), 2);
+    until("ready is published", || pages.sum("sakia_ready") == 1);
+    assert!(pages.sum("sakia_ledger_commands_total") > 0 && pages.sum("sakia_retries_total") == 0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert!(now - pages.sum("sakia_start_time_seconds") < 120);
     assert!(pages.sum("sakia_memory_bytes") <= pages.sum("sakia_memory_budget_bytes"));
     running.stop();
 }

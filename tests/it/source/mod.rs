@@ -5,6 +5,7 @@ mod world;
 
 use std::time::Duration;
 
+use sakia::code::{Code, Failure};
 use sakia::record::Assignment;
 use sakia::source::{SourceError, kafka};
 use settings::config;
@@ -173,14 +174,14 @@ fn a_stopped_partition_is_paused_and_forgotten_by_its_shard() {
     let member = Member::start(&world, &topic, |_| ());
     until("all is read", || world.n_records() == 200);
     let assignment = world.assignment_of(0).unwrap();
-    member.board.stopped(assignment, "a dead letter cannot be stored");
+    member.board.stopped(assignment, Failure::new(Code::DeadLetterRefused, "a dead letter cannot be stored"));
     until("the partition is stopped", || member.n_live() == 1);
     until("the shard forgets it", || world.is_lost(assignment));
     topic.produce(200);
     until("the other goes on", || world.offsets(1).len() == 200);
     let stopped = member.stop();
     assert_eq!(world.offsets(0).len(), 100);
-    assert_eq!(stopped.halts[0].reason, "a dead letter cannot be stored");
+    assert_eq!(stopped.halts[0].reason.message, "a dead letter cannot be stored");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use sakia::clock::Clock;
+use sakia::code::{Code, Failure};
 use sakia::config::Config;
 use sakia::engine::plan::{Assigned, Span};
 use sakia::record::{Assignment, Origin, StreamId};
@@ -173,7 +174,7 @@ impl World {
     }
 
     pub(super) fn refuse(&self, partition: i32, reason: &str, retry: bool) {
-        self.facts().refusals.insert(partition, Refused { reason: reason.to_owned(), retry });
+        self.facts().refusals.insert(partition, Refused { reason: Failure::new(Code::Failed, reason), retry });
     }
 
     pub(super) fn admit(&self, partition: i32) {

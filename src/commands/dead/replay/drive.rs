@@ -152,7 +152,7 @@ impl Drive {
         // The marks are in the letters; there is no group to commit to.
         while self.engine.poll_commit().is_some() {}
         while let Some((_, reason)) = self.engine.poll_stopped() {
-            self.tally.stopped.push(reason);
+            self.tally.stopped.push(format!("{}: {}", reason.code, reason.message));
         }
         while let Some(assignment) = self.engine.poll_released() {
             self.parts.remove(&assignment);
@@ -245,8 +245,9 @@ impl Drive {
             match marked {
                 Ok(()) => report.dead.extend(owned.iter().map(|(_, l)| (l.assignment, l.stream, l.pos))),
                 Err(error) => {
-                    let refused =
-                        |(_, l): &(LetterId, DeadLetter)| (l.assignment, format!("cannot be marked: {error}"));
+                    let reason =
+                        Failure::new(Code::DeadLetterRefused, format_args!("letters cannot be marked: {error}"));
+                    let refused = |(_, l): &(LetterId, DeadLetter)| (l.assignment, reason.clone());
                     report.dead_refused.extend(owned.iter().map(refused));
                 }
             }

@@ -33,8 +33,8 @@ use crate::engine::FlushPolicy;
 use crate::pipeline;
 use crate::record::{Origin, StreamId};
 use crate::sink::bucket::BucketSink;
+use crate::sink::ledger::Ledger;
 use crate::sink::ledger::replays::{Replay, ReplayError, ReplayState};
-use crate::sink::ledger::{Ledger, OpenError};
 use crate::telemetry::log::{self, Format};
 use crate::telemetry::progress::Line;
 
@@ -82,7 +82,7 @@ pub(super) async fn run(
     let mut tally = if args.dry_run {
         rehearse(config, letters, args).await?
     } else {
-        let ledger = Ledger::open(db.clone(), config, String::new()).await.map_err(unopened)?;
+        let ledger = Ledger::open(db.clone(), config, String::new()).await.map_err(Failure::from)?;
         replay(config, db, letters, args, &Arc::new(ledger)).await?
     };
     if args.resume.is_none() {
@@ -259,15 +259,6 @@ async fn note_open_runs(ledger: &Ledger, own: Option<&Replay>) -> Result<(), Fai
 fn policy(config: &Config) -> FlushPolicy {
     let policy = pipeline::policy(config);
     FlushPolicy { min_fill: 1, flush_age_ms: FLUSH_AGE_MS, flush_samples: policy.max_samples, ..policy }
-}
-
-fn unopened(error: OpenError) -> Failure {
-    let code = match error {
-        OpenError::Unavailable { .. } => Code::MongoUnreachable,
-        OpenError::Denied { .. } => Code::MongoRefused,
-        _ => Code::Failed,
-    };
-    Failure::new(code, error)
 }
 
 fn failed(run: &str, error: ReplayError) -> Failure {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::entry::{Entry, Stream};
+use crate::code::Code;
 use crate::record::StreamId;
 
 /// What the reader of a partition knows before it asks.
@@ -64,6 +65,17 @@ pub enum Warning {
     Lost(Range<i64>),
     /// The live stream was written under another contract and is closed at `to`; `rest` is finished under the old one.
     ContractChanged { to: i64, rest: Range<i64> },
+}
+
+impl Warning {
+    pub fn code(&self) -> Code {
+        match self {
+            Self::CommitNotObeyed { .. } => Code::CommitNotObeyed,
+            Self::CommitPastEnd { .. } => Code::CommitPastEnd,
+            Self::Lost(_) => Code::RecordsLost,
+            Self::ContractChanged { .. } => Code::ContractChanged,
+        }
+    }
 }
 
 impl fmt::Display for Warning {
