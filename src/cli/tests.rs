@@ -28,9 +28,6 @@ fn librdkafka_knows_its_options() {
     assert!(librdkafka_takes("fetch.wait.max.ms", "soon").is_err());
 }
 
-/// Commands that documents speak of and that are still to come.
-const LATER: [&str; 4] = ["check", "dead", "ledger", "read"];
-
 /// Pages and sources that tell people what to type.
 fn texts() -> Vec<(String, String)> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -71,6 +68,10 @@ fn commands_in(text: &str) -> Vec<String> {
     spans.chain(lines).map(without_comment).filter(is_command).collect()
 }
 
+fn is_placeholder(c: char) -> bool {
+    c.is_ascii_uppercase()
+}
+
 #[test]
 fn every_command_that_a_text_names_is_understood() {
     use clap::error::ErrorKind as Kind;
@@ -79,10 +80,6 @@ fn every_command_that_a_text_names_is_understood() {
     let mut n_whole = 0;
     for (name, text) in texts() {
         for line in commands_in(&text) {
-            let word = line.split(' ').find(|word| !word.starts_with('-')).unwrap_or_default();
-            if LATER.contains(&word) && cli.find_subcommand(word).is_none() {
-                continue;
-            }
             let parsed = cli.clone().try_get_matches_from(["sakia"].into_iter().chain(line.split_whitespace()));
             match parsed.map_err(|error| error.kind()) {
                 Ok(_) => n_whole += 1,
@@ -94,6 +91,8 @@ fn every_command_that_a_text_names_is_understood() {
                     | Kind::DisplayVersion
                     | Kind::DisplayHelpOnMissingArgumentOrSubcommand,
                 ) => {}
+                // What stands for a value, such as OFFSET, is none.
+                Err(Kind::ValueValidation | Kind::InvalidValue) if line.contains(is_placeholder) => {}
                 Err(kind) => panic!("{name}: `sakia {line}` is not understood: {kind}"),
             }
         }

@@ -73,7 +73,7 @@ impl Figures {
             tracing::warn!(
                 code = %Code::DeadLetters,
                 reason,
-                "there are dead letters; `sakia check --topic` shows what is wrong with records, and where"
+                "there are dead letters; `sakia check --topic TOPIC` shows what is wrong with records, and where"
             );
         }
     }

@@ -52,7 +52,7 @@ pub(in crate::commands) struct Step {
     pub(in crate::commands) what: String,
     pub(in crate::commands) state: State,
     /// Brings it about; none if it is there.
-    pub(super) command: Option<Document>,
+    pub(in crate::commands) command: Option<Document>,
 }
 
 #[derive(Clone, Debug, Default)]
