@@ -91,8 +91,6 @@ impl Asker {
             if let Ok(metadata) = self.consumer.fetch_metadata(None, TRY.min(timeout)) {
                 return Ok(metadata);
             }
-            // Serves the callbacks, by which the reasons come.
-            while self.consumer.poll(Duration::ZERO).is_some() {}
             if clock.now().0 >= timeout.as_millis() as u64 {
                 return Err(self.unreachable(timeout));
             }
@@ -118,11 +116,14 @@ impl Asker {
         }
     }
 
+    /// Names partitions in the ledger.
     pub fn cluster_id(&self, timeout: Duration) -> Result<String, SourceError> {
         self.consumer.client().fetch_cluster_id(timeout).ok_or_else(|| self.unreachable(timeout))
     }
 
     fn unreachable(&self, waited: Duration) -> SourceError {
+        // Serves the callbacks, by which the reasons come.
+        while self.consumer.poll(Duration::ZERO).is_some() {}
         let told = self.consumer.context().told();
         let reason = if told.is_empty() { String::new() } else { format!(" ({told})") };
         SourceError::Unreachable { brokers: self.brokers.clone(), waited_ms: waited.as_millis() as u64, reason }
