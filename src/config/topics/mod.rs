@@ -47,6 +47,24 @@ impl Config {
     }
 }
 
+impl Config {
+    /// What is to be read of the topics that there are: first those that are named, there or not, then those that match
+    /// a pattern.
+    pub fn topics_among<'a>(&self, visible: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let named = self.kafka.topics.iter().filter(|entry| !is_pattern(entry)).cloned();
+        let mut topics: Vec<_> = named.collect();
+        let is_meant = |topic: &str| {
+            let is_internal = INTERNAL_TOPICS.split(',').any(|name| name.trim_matches(['^', '$']) == topic);
+            !is_internal && self.kafka.topics.iter().any(|entry| matches(entry, topic))
+        };
+        let mut matching: Vec<_> = visible.filter(|topic| is_meant(topic)).map(str::to_owned).collect();
+        matching.retain(|topic| !topics.contains(topic));
+        matching.sort_unstable();
+        topics.append(&mut matching);
+        topics
+    }
+}
+
 pub fn is_pattern(entry: &str) -> bool {
     entry.starts_with('^')
 }

@@ -57,6 +57,15 @@ fn a_topic_of_two_patterns_is_nobodys_unless_they_are_one_decoders() {
 }
 
 #[test]
+fn what_is_to_be_read_of_what_there_is() {
+    let config = config(&[&["^te", "other"], &["^.*power", "away"]]);
+    let visible = ["tele", "other", "heat", "te-power", "__consumer_offsets"];
+    assert_eq!(config.topics_among(visible.into_iter()), ["other", "away", "te-power", "tele"]);
+    let everything = self::config(&[&["^.*"]]);
+    assert_eq!(everything.topics_among(visible.into_iter()), ["heat", "other", "te-power", "tele"]);
+}
+
+#[test]
 fn every_branch_starts_at_the_start_of_the_name() {
     assert!(matches("^a|b", "bc"));
     assert!(!matches("^a|b", "cb"));

@@ -2,6 +2,7 @@
 
 use super::{Facts, Group, Partition, Topic, retention_ms};
 use crate::commands::check::finding::{Area, Finding, State};
+use crate::config::topics::is_pattern;
 use crate::config::{Config, did_you_mean};
 
 pub(in crate::commands::check) fn judge(config: &Config, facts: &Facts) -> Vec<Finding> {
@@ -13,9 +14,19 @@ pub(in crate::commands::check) fn judge(config: &Config, facts: &Facts) -> Vec<F
     for topic in &facts.topics {
         findings.extend(judge_topic(config, topic, &facts.visible));
     }
+    findings.extend(judge_patterns(config, facts));
     let n_partitions = facts.topics.iter().map(|topic| topic.partitions.len()).sum();
     findings.push(judge_group(config, &facts.group, n_partitions));
     findings
+}
+
+/// Topics that come later are taken up, so that none is there yet is no mistake by itself.
+fn judge_patterns(config: &Config, facts: &Facts) -> Option<Finding> {
+    let patterns: Vec<_> = config.kafka.topics.iter().filter(|entry| is_pattern(entry)).map(String::as_str).collect();
+    let named = |topic: &Topic| config.kafka.topics.contains(&topic.name);
+    let detail = || format!("no topic that there is matches {}: nothing is read until one does", patterns.join(", "));
+    (!patterns.is_empty() && facts.topics.iter().all(named))
+        .then(|| Finding::new(Area::Kafka, State::Note, "patterns", detail()))
 }
 
 /// The sentence about a topic that is not there, and what to do.
@@ -37,6 +48,12 @@ fn judge_topic(config: &Config, topic: &Topic, visible: &[String]) -> Vec<Findin
         return vec![finding(State::Fail, detail).mend(mend)];
     }
     let mut findings = vec![finding(State::Ok, shape(topic))];
+    if let Err(unrouted) = config.decoder_for(&topic.name) {
+        findings.push(
+            finding(State::Fail, format!("is refused: {unrouted}"))
+                .mend("name it exactly in one [[decoder]], or make the patterns narrower"),
+        );
+    }
     findings.extend(unreadable(topic).map(|detail| {
         finding(State::Fail, detail).mend(
             "bring the leaders up, and see to it that this host resolves and reaches the addresses that the brokers \
@@ -167,9 +184,12 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        let text = "kafka.brokers = \"h:1\"\nmongo.uri = \"mongodb://h/?replicaSet=rs0\"\n\
-                    decoder = [{ topics = \"t\", device_path = \"@key\", timestamp_missing = \"kafka\" }]\n";
-        Config::from_toml(text).unwrap()
+        config_of("{ topics = \"t\", device_path = \"@key\", timestamp_missing = \"kafka\" }")
+    }
+
+    fn config_of(decoders: &str) -> Config {
+        let text = "kafka.brokers = \"h:1\"\nmongo.uri = \"mongodb://h/?replicaSet=rs0\"\n";
+        Config::from_toml(&format!("{text}decoder = [{decoders}]\n")).unwrap()
     }
 
     fn topic(settings: &[(&str, &str)]) -> Topic {
@@ -194,7 +214,11 @@ mod tests {
 
     /// The findings that are not ok, as `state detail -> mend`.
     fn check(facts: &Facts, expected: &[&[&str]]) {
-        let findings = judge(&config(), facts);
+        check_with(&config(), facts, expected);
+    }
+
+    fn check_with(config: &Config, facts: &Facts, expected: &[&[&str]]) {
+        let findings = judge(config, facts);
         let bad: Vec<_> = findings.iter().filter(|finding| finding.state != State::Ok).collect();
         assert_eq!(bad.len(), expected.len(), "{findings:#?}");
         for (finding, words) in bad.iter().zip(expected) {
@@ -219,6 +243,19 @@ mod tests {
         check(&facts(missing), &[&["Fail", "topic readngs", "does not exist", "did you mean \"readings\"?"]]);
         let missing = Topic { name: "other".into(), partitions: vec![], ..topic(&[]) };
         check(&facts(missing), &[&["Fail", "does not exist", "create the topic \"other\""]]);
+    }
+
+    #[test]
+    fn patterns_are_judged_by_the_topics_they_match() {
+        let decoder = |topics: &str| {
+            format!("{{ topics = \"{topics}\", device_path = \"@key\", timestamp_missing = \"kafka\" }}")
+        };
+        let one = config_of(&decoder("^t"));
+        check_with(&one, &facts(topic(&[])), &[]);
+        let none = Facts { topics: vec![], ..facts(topic(&[])) };
+        check_with(&one, &none, &[&["Note", "no topic that there is matches ^t"]]);
+        let two = config_of(&[decoder("^t"), decoder("^.*t$")].join(", "));
+        check_with(&two, &facts(topic(&[])), &[&["Fail", "topic t", "matches patterns of 2 decoders", "narrower"]]);
     }
 
     #[test]

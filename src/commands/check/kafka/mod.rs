@@ -17,6 +17,7 @@ use judge::missing_topic;
 
 use crate::code::{Code, Failure};
 use crate::config::Config;
+use crate::config::topics::is_pattern;
 use crate::source::SourceError;
 use crate::source::asking::Asker;
 
@@ -32,7 +33,7 @@ pub(super) struct Facts {
     pub(super) cluster: String,
     pub(super) brokers: Vec<String>,
     pub(super) client: String,
-    /// Of the configured topics, in their order.
+    /// Those that are named, in their order, then those that match a pattern.
     pub(super) topics: Vec<Topic>,
     /// All topics that may be seen, for names that were meant.
     pub(super) visible: Vec<String>,
@@ -72,7 +73,8 @@ pub(super) struct Group {
 /// Asks everything that may be asked; fails only if no broker answers. Blocks.
 pub(super) fn look(config: &Config, timeout: Duration, now_ms: i64) -> Result<Facts, SourceError> {
     let asker = Asker::new(&config.kafka)?;
-    let metadata = asker.metadata_of(&config.kafka.topics, timeout, TOPIC_PATIENCE)?;
+    let named: Vec<_> = config.kafka.topics.iter().filter(|entry| !is_pattern(entry)).cloned().collect();
+    let metadata = asker.metadata_of(&named, timeout, TOPIC_PATIENCE)?;
     let mut facts = Facts {
         cluster: asker.cluster_id(timeout)?,
         brokers: metadata.brokers().iter().map(|broker| format!("{}:{}", broker.host(), broker.port())).collect(),
@@ -81,9 +83,9 @@ pub(super) fn look(config: &Config, timeout: Duration, now_ms: i64) -> Result<Fa
         group: group(&asker, &config.kafka.group),
         topics: Vec::new(),
     };
-    for name in &config.kafka.topics {
+    for name in config.topics_among(metadata.topics().iter().map(MetadataTopic::name)) {
         let found = metadata.topics().iter().find(|topic| topic.name() == name);
-        facts.topics.push(topic(&asker, config, name, found, now_ms));
+        facts.topics.push(topic(&asker, config, &name, found, now_ms));
     }
     Ok(facts)
 }

@@ -12,6 +12,7 @@ use self::shown::{Shown, Sums};
 use super::{CheckArgs, kafka};
 use crate::clock::wall_ms;
 use crate::code::{Code, Failure};
+use crate::config::topics::is_pattern;
 use crate::config::{Config, DecoderTable};
 use crate::decode::{Decoder, Scratch};
 use crate::record::{Headers, Record};
@@ -59,12 +60,9 @@ impl<'a> Tool<'a> {
                 return Err(failed(format_args!("several decoders are configured; choose by --topic: {choice}")));
             }
         };
-        let table = config.decoders.iter().find(|table| table.topics.iter().any(|name| name == topic));
-        let (Some(table), Some(contract)) = (table, config.contract_for(topic)) else {
-            let choice = topics.join(", ");
-            return Err(failed(format_args!("no [[decoder]] names topic {topic:?}; there are {choice}")));
-        };
-        let decoder = Decoder::new(&contract).map_err(failed)?;
+        let table = config.decoder_for(topic);
+        let table = table.map_err(|why| failed(format_args!("{why}; there are {}", topics.join(", "))))?;
+        let decoder = Decoder::new(&config.contract_of(table)).map_err(failed)?;
         Ok(Self { topic, table, decoder, config })
     }
 
@@ -96,6 +94,9 @@ impl<'a> Tool<'a> {
     }
 
     fn newest(&self, n: usize, first: bool) -> Result<Vec<Shown>, Failure> {
+        if is_pattern(self.topic) {
+            return Err(failed(format_args!("{} is a pattern: choose one of its topics by --topic", self.topic)));
+        }
         let unreachable = |error| Failure::new(Code::KafkaUnreachable, error);
         let asker = Asker::new(&self.config.kafka).map_err(unreachable)?;
         let topics = [self.topic.to_owned()];

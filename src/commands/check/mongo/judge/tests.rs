@@ -20,8 +20,7 @@ fn survey(config: &Config) -> Survey {
         survey.collections.insert(name.to_owned(), found);
     }
     // The server shows a view's options as they were in the command that made it.
-    let made =
-        crate::commands::init::steps::steps(config, &survey).unwrap().steps.into_iter().filter_map(|step| step.command);
+    let made = steps::steps(config, &survey).unwrap().steps.into_iter().filter_map(|step| step.command);
     let view =
         made.filter(|command| command.contains_key("viewOn")).map(|options| (Names::of(config).samples, options));
     survey.collections.extend(view.map(|(name, options)| (name, Found { kind: "view".into(), options })));
