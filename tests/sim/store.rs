@@ -28,6 +28,7 @@ pub(crate) struct Store {
     pub(crate) dead: BTreeSet<(StreamId, Position)>,
     pub(crate) n_fenced: u64,
     pub(crate) n_refused: u64,
+    pub(crate) n_expired: u64,
 }
 
 fn chain_of(key: &ChainKey) -> Chain {
@@ -143,6 +144,7 @@ impl Store {
         let expired: Vec<_> = self.buckets.keys().filter(|(chain, _)| chain.1 == 0).cloned().collect();
         if let Some(key) = rng.choice(&expired) {
             self.buckets.remove(key);
+            self.n_expired += 1;
         }
     }
 

@@ -34,6 +34,15 @@ pub(crate) enum Expiry {
     Passed,
 }
 
+/// What a rebuild of the ledger had to do without.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rebuilt {
+    /// Buckets that the server had deleted.
+    pub(crate) n_expired: u64,
+    /// A stream that had begun shows nowhere any more.
+    pub(crate) is_missing_streams: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct World {
     rng: Rng,
@@ -50,7 +59,7 @@ pub(crate) struct World {
     pub(crate) max_cap: u32,
     pub(crate) expiry: Expiry,
     pub(crate) complaints: Vec<String>,
-    pub(crate) n_rebuilt: u32,
+    pub(crate) rebuilt: Vec<Rebuilt>,
     trace: u64,
 }
 
@@ -72,7 +81,7 @@ impl World {
             max_cap: 7,
             expiry: Expiry::Never,
             complaints: Vec::new(),
-            n_rebuilt: 0,
+            rebuilt: Vec::new(),
             trace: 0,
         };
         let start = if world.rng.u8(0..5) == 0 { world.rng.i64(0..world.log.end()) } else { 0 };
@@ -320,8 +329,14 @@ impl World {
         }
         self.net.clear();
         let committed = self.group.filter(|_| !self.group_moved);
-        self.ledger = Ledger::rebuild(&mut self.rng, &self.store.streams(), committed, self.log.end());
-        self.n_rebuilt += 1;
+        let found = self.store.streams();
+        let is_begun = |stream: &crate::ledger::Stream| stream.next > stream.from;
+        let is_missing = |stream: &crate::ledger::Stream| found.iter().all(|found| found.stream != stream.id);
+        self.rebuilt.push(Rebuilt {
+            n_expired: self.store.n_expired,
+            is_missing_streams: self.ledger.streams.iter().any(|stream| is_begun(stream) && is_missing(stream)),
+        });
+        self.ledger = Ledger::rebuild(&mut self.rng, &found, committed, self.log.end());
         self.restart();
     }
 
