@@ -78,19 +78,23 @@ impl Ledger {
     /// readings. Otherwise it would be seen half done and refused.
     async fn check_header(&self, collection: &str, own: &Document) -> Result<(), OpenError> {
         let ledger = self.name.clone();
-        let has_readings = self.has_any(collection, doc! {}).await?;
+        // Dead letters count too: their records, read again as another stream's, would be stored beside them.
+        let mut stored = None;
+        for collection in [collection, &self.dead] {
+            if stored.is_none() && self.has_any(collection, doc! {}).await? {
+                stored = Some(collection.to_owned());
+            }
+        }
         let has_entries = self.has_any(&self.name, doc! { "_id": entries_range() }).await?;
         let found = self.find_header().await?;
         if let Some(found) = &found {
             self.compare_header(found, own)?;
         }
-        match (found, has_entries) {
-            (None, true) => Err(OpenError::NoHeader { ledger }),
-            (_, false) if has_readings => {
-                Err(OpenError::EmptyBesideReadings { ledger, collection: collection.to_owned() })
-            }
-            (None, false) => self.make_header(own).await,
-            (Some(_), _) => Ok(()),
+        match (found, has_entries, stored) {
+            (None, true, _) => Err(OpenError::NoHeader { ledger }),
+            (_, false, Some(collection)) => Err(OpenError::EmptyBesideReadings { ledger, collection }),
+            (None, false, None) => self.make_header(own).await,
+            (Some(_), ..) => Ok(()),
         }
     }
 
