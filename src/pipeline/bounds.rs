@@ -40,7 +40,7 @@ impl CacheBudget {
 pub(super) struct Bounds {
     pub(super) board: Arc<BoundsBoard>,
     cache: CacheBudget,
-    ttl_ms: Option<i64>,
+    ttl_days: Option<u32>,
     n_shards: u64,
     /// This process's part, for metrics.
     pub(super) member_bytes: AtomicU64,
@@ -56,7 +56,7 @@ impl Bounds {
         let bounds = Self {
             board: Arc::default(),
             cache,
-            ttl_ms: config.storage.ttl_days.map(|days| i64::from(days) * DAY_MS),
+            ttl_days: config.storage.ttl_days,
             n_shards: u64::from(config.flow.shards),
             member_bytes: AtomicU64::new(0),
         };
@@ -66,11 +66,10 @@ impl Bounds {
         bounds
     }
 
-    /// Takes the time from an answer to `hello`. The server's clock is the one that deletes, so it is the one that
-    /// judges: with a clock of our own that is fast, readings would be skipped that the server would have kept.
+    /// Takes the time from an answer to `hello`.
     pub(super) fn note_time(&self, hello: &Document) {
-        if let (Some(ttl_ms), Ok(time)) = (self.ttl_ms, hello.get_datetime("localTime")) {
-            self.board.raise_horizon(EventTime(time.timestamp_millis().saturating_sub(ttl_ms)));
+        if let Some(horizon) = horizon(self.ttl_days, hello) {
+            self.board.raise_horizon(horizon);
         }
     }
 
@@ -81,6 +80,14 @@ impl Bounds {
         self.member_bytes.store(bytes, Relaxed);
         self.board.set_cache(bytes / n_owned.clamp(1, self.n_shards));
     }
+}
+
+/// Windows that start before it are past their time to live, by an answer to `hello`. The server's clock is the one that
+/// deletes, so it is the one that judges: with a clock of our own that is fast, readings would be skipped that the server
+/// would have kept.
+pub(crate) fn horizon(ttl_days: Option<u32>, hello: &Document) -> Option<EventTime> {
+    let now = hello.get_datetime("localTime").ok()?.timestamp_millis();
+    Some(EventTime(now.saturating_sub(i64::from(ttl_days?) * DAY_MS)))
 }
 
 async fn half_of_cache(db: &Database) -> u64 {

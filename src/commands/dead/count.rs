@@ -49,7 +49,7 @@ async fn rows(letters: &Letters, args: &CountArgs) -> Result<Vec<Row>, Failure> 
     let state = doc! { "$switch": {
         "branches": [
             { "case": of_run.clone(), "then": "claimed" },
-            { "case": { "$eq": ["$replay.state", "done"] }, "then": "done" },
+            { "case": { "$in": ["$replay.state", ["done", "expired"]] }, "then": "$replay.state" },
         ],
         "default": "pending",
     } };

@@ -44,6 +44,8 @@ pub(super) enum StateArg {
     Claimed,
     /// Its readings are in buckets
     Done,
+    /// Its readings were past their time to live when it was replayed
+    Expired,
     All,
 }
 
@@ -73,6 +75,7 @@ impl StateArg {
             Self::Pending => doc! { "replay": { "$exists": false } },
             Self::Claimed => doc! { "replay.state": { "$in": ["claimed", "writing"] } },
             Self::Done => doc! { "replay.state": "done" },
+            Self::Expired => doc! { "replay.state": "expired" },
             Self::All => Document::new(),
         }
     }

@@ -120,11 +120,12 @@ pub(super) fn place(document: &Document) -> String {
     format!("{topic}/{}/{}/{}", number("partition"), number("offset"), number("index"))
 }
 
-/// `pending`, `claimed` or `done`.
+/// `pending`, `claimed`, `done` or `expired`.
 pub(super) fn state(document: &Document) -> &'static str {
     match document.get_document("replay").map(|replay| replay.get_str("state")) {
         Err(_) => "pending",
         Ok(Ok("done")) => "done",
+        Ok(Ok("expired")) => "expired",
         Ok(_) => "claimed",
     }
 }
@@ -173,6 +174,7 @@ mod tests {
     fn states_are_named() {
         let with = |state: &str| doc! { "replay": { "run": "r", "state": state } };
         assert_eq!(state(&doc! {}), "pending");
-        assert_eq!(["claimed", "writing", "done"].map(|s| state(&with(s))), ["claimed", "claimed", "done"]);
+        let states = ["claimed", "writing", "done", "expired"].map(|s| state(&with(s)));
+        assert_eq!(states, ["claimed", "claimed", "done", "expired"]);
     }
 }

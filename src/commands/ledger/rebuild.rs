@@ -11,7 +11,7 @@ use super::confirm::{ConfirmArgs, confirm, say};
 use super::show::print;
 use super::survey::{Streams, survey};
 use super::timeline::grouped;
-use super::{Session, refused};
+use super::{Session, failed, refused};
 use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
 use crate::config::Contract;
@@ -73,11 +73,13 @@ pub(super) fn run(session: &Session<'_>, args: &RebuildArgs) -> Result<ExitCode,
     let streams = survey(session)?;
     if streams.is_empty() && kept.entries.is_empty() {
         return Err(refused(
-            "there are no buckets and no dead letters: nothing to make a ledger from, and no need of one",
+            "no bucket and no dead letter is of a partition's stream: there is nothing to make a ledger from, and no need \
+             of one (should replays have left buckets, of streams below 0: move them away until a member has made it)",
         ));
     }
     let work = Rebuild { session, args, broker: &broker, ledger: &ledger, kept: &kept }.work(&streams)?;
     print(&work.shown)?;
+    print(&lost_replays(session, &ledger)?)?;
     if work.make.is_empty() && work.replace.is_empty() && kept.header.is_some() {
         return print("nothing to rebuild: every partition that has buckets has its entry\n");
     }
@@ -90,6 +92,19 @@ pub(super) fn run(session: &Session<'_>, args: &RebuildArgs) -> Result<ExitCode,
     }
     session.runtime.block_on(apply(session, &ledger, &work))?;
     print("done\n")
+}
+
+/// Replays that were under way have lost what they need to be resumed.
+fn lost_replays(session: &Session<'_>, ledger: &Ledger) -> Result<String, Failure> {
+    let lost = session.runtime.block_on(ledger.lost_replays());
+    let lost = lost.map_err(|error| failed(format_args!("runs of replays cannot be looked up: {error}")))?;
+    let one = |run: &String| {
+        format!(
+            "replay {run} was under way and cannot be resumed: its dead letters stay claimed, for some may be stored \
+             (docs/dead-letters.md says how to mend that)\n"
+        )
+    };
+    Ok(lost.iter().map(one).collect())
 }
 
 /// The header comes last: without it no member uses what is there, so an end half-way is only begun again.

@@ -1,8 +1,8 @@
 //! Runs that try dead letters again: their streams in the ledger, their claims in the letters.
 //!
 //! A letter that is tried carries `replay: {run, state}`. The state goes from `claimed` (the run may still be given up)
-//! to `writing` (it may be in a bucket) to `done` (it is in a bucket). A letter that failed again loses the field, and so
-//! waits for another run. A run exists once its document is inserted; until then nothing of it is written, and whoever
+//! to `writing` (it may be in a bucket) to `done` (it is in a bucket) or `expired` (all of it is past its time to live). A
+//! letter that failed again loses the field, and so waits for another run. A run exists once its document is inserted; until then nothing of it is written, and whoever
 //! inserts a document that gives it up first may take its letters.
 
 use std::collections::BTreeSet;
@@ -48,6 +48,17 @@ pub struct ReplayStream {
     pub origin: Arc<Origin>,
     /// Fingerprint.
     pub contract: String,
+}
+
+/// Letters of a run that are dealt with.
+#[derive(Clone, Debug, Default)]
+pub struct Settled {
+    /// Durable in buckets, or in letters of their own.
+    pub done: Vec<LetterId>,
+    /// Of windows past their time to live only: nothing of them was stored.
+    pub expired: Vec<LetterId>,
+    /// Cannot be tried, and stay as they were.
+    pub back: Vec<LetterId>,
 }
 
 /// What a claim brought.
@@ -182,6 +193,19 @@ impl Ledger {
         Ok(found.iter().filter_map(id).collect())
     }
 
+    /// Runs whose letters may be stored in part, and which the ledger no longer knows.
+    pub async fn lost_replays(&self) -> Result<Vec<String>, ReplayError> {
+        let mut lost = Vec::new();
+        let query = doc! { "replay.state": "writing" };
+        for run in self.commands.distinct(&self.dead, "replay.run", query).await? {
+            let Bson::String(run) = run else { continue };
+            if self.find_replay(&run).await?.is_none() {
+                lost.push(run);
+            }
+        }
+        Ok(lost)
+    }
+
     /// The contract that a run was begun under.
     pub async fn replay_contract(&self, fingerprint: &str) -> Result<Contract, ReplayError> {
         let found = self.commands.find_one(&self.name, doc! { "_id": contract_id(fingerprint) }).await?;
@@ -214,17 +238,21 @@ impl Ledger {
         Ok(())
     }
 
-    /// Marks letters of a run: those that are durable in buckets, and those that go back as they were. Tries for as long
-    /// as the server is away.
-    pub async fn settle_letters(&self, run: &str, done: &[LetterId], back: &[LetterId]) -> Result<(), ReplayError> {
+    /// Marks letters of a run. Tries for as long as the server is away.
+    pub async fn settle_letters(&self, run: &str, settled: &Settled) -> Result<(), ReplayError> {
         let statement = |ids: &[LetterId], update: Document| {
             let query = doc! { "_id": { "$in": ids.iter().map(letter_id).collect::<Vec<_>>() } };
             doc! { "q": in_run(query, run), "u": update, "multi": true }
         };
-        let done_at = doc! { "$set": { "replay.state": "done" }, "$currentDate": { "replay.at": true } };
+        let ended = |state| doc! { "$set": { "replay.state": state }, "$currentDate": { "replay.at": true } };
         let mut statements = Vec::new();
-        statements.extend(done.chunks(PAGE as usize).map(|ids| statement(ids, done_at.clone())));
-        statements.extend(back.chunks(PAGE as usize).map(|ids| statement(ids, doc! { "$unset": { "replay": "" } })));
+        for (ids, update) in [
+            (&settled.done, ended("done")),
+            (&settled.expired, ended("expired")),
+            (&settled.back, doc! { "$unset": { "replay": "" } }),
+        ] {
+            statements.extend(ids.chunks(PAGE as usize).map(|ids| statement(ids, update.clone())));
+        }
         self.update_letters(statements).await
     }
 

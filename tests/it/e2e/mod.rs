@@ -29,6 +29,8 @@ mod kills;
 mod ledger_command;
 /// Judges a page of metrics as a scraper would, and against its documentation.
 mod lint;
+/// A ledger that is lost beside dead letters and their replays.
+mod lost_ledger;
 /// How far the partitions of a world are: by the ledger, and by the group.
 mod marks;
 /// Members that join and leave a group under load.

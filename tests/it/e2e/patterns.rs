@@ -1,5 +1,6 @@
 //! Topics that are found by pattern: those that are there, those that come, and those that two decoders would read.
 
+use super::dead::replay;
 use super::stored::{assert_offsets, numbered, samples};
 use super::topics::{create_topic, send};
 use super::world::{NOON, World, until};
@@ -44,6 +45,32 @@ fn all_topics_of_a_pattern_are_stored_and_one_that_comes_later_too() {
     world.check(&["--topic", &heat, "--topic", &power, "--topic", &later]);
     let contracts = world.documents("readings_ledger").iter().filter(|d| d.contains_key("text")).count();
     assert_eq!(contracts, 1, "topics of one decoder have one contract");
+}
+
+#[test]
+fn dead_letters_of_a_topic_that_a_pattern_found_are_replayed_and_it_is_checked() {
+    let world = {
+        let mut world = world("pattern_dead");
+        let pattern = format!("topics = '^{}\\.'\ntimestamp_path = \"when\"", world.name);
+        world.decoder(&pattern);
+        world
+    };
+    let heat = beside(&world, "heat");
+    create_topic(&heat, 1);
+    send(&heat, (0..50).map(|offset| numbered(0, offset, NOON)));
+    let running = world.start(&[]);
+    until("all are dead", || world.dead().len() == 50);
+    running.stop();
+    let mut world = world;
+    world.decoder(&format!("topics = '^{}\\.'", world.name));
+    let (report, code) = replay(&world, &[]);
+    assert_eq!((&report["readings"]["stored"], code), (&50.into(), Some(0)), "{report}");
+    assert_offsets(&samples(&world), 0..50);
+    let checked = world.sakia("check", &[]).output().unwrap();
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(checked.status.success() && text.contains(&format!("topic {heat}")), "{text}");
+    let sampled = world.sakia("check", &["--topic", &heat]).output().unwrap();
+    assert!(sampled.status.success(), "{}", String::from_utf8_lossy(&sampled.stderr));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! marked done; a reading that fails again is marked in its own letter where it has one, and gets a new letter, the way
 //! every reading does, where its letter stands for more than it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use tokio::task::JoinSet;
 
+use super::super::letter::{Letter, Scope};
 use super::feed::{Feed, Group};
 use super::judge::{self, Lane, Verdict};
 use super::report::Tally;
@@ -20,22 +21,24 @@ use crate::clock::Clock;
 use crate::code::{Code, Failure};
 use crate::crash;
 use crate::decode::Scratch;
-use crate::engine::plan::{Assigned, DeadLetter, LedgerAnswer, LedgerAsk, Plan, Report, Scope, Span};
+use crate::engine::plan::{self, Assigned, DeadLetter, LedgerAnswer, LedgerAsk, Plan, Report, Span};
 use crate::engine::{Engine, FlushPolicy, Input, SampleNames};
-use crate::record::{Assignment, Headers, Origin, Position, Record, Tick, Window};
+use crate::record::{Assignment, Headers, Origin, Position, Record, Tick};
 use crate::shard::dead_letter;
 use crate::sink::bucket::BucketSink;
 use crate::sink::ledger::Ledger;
-use crate::sink::ledger::replays::LetterId;
+use crate::sink::ledger::replays::{LetterId, Settled};
 
 /// First offset that no partition has: a replay's stream is closed, and nothing of it need be reserved.
 const END: i64 = (1 << 47) - 1;
 const LOOK_EVERY_MS: u64 = 1_000;
 const SAY_EVERY_MS: u64 = 5_000;
 
-/// What is to happen to a letter once everything of its record is durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is to happen to a letter once everything of its record is durable. Of several readings the last in this order
+/// decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
+    Expired,
     Done,
     Back,
 }
@@ -92,14 +95,13 @@ impl Drive {
     /// Takes on a partition. `dead`: readings that have letters of this run's making already.
     pub(super) fn assign(&mut self, lane: Lane, dead: Vec<LetterId>) {
         let assignment = Assignment(self.parts.len() as u32);
-        let contract = &lane.contract;
         let span = Span {
             stream: lane.stream,
             from: 0,
             to: Some(END),
             reserved: END,
-            window: Window { length_ms: contract.window_length_ms, offset_ms: contract.window_offset_ms },
-            stats: contract.decoder.stats.iter().map(|name| name.as_str().into()).collect(),
+            window: lane.window(),
+            stats: lane.contract.decoder.stats.iter().map(|name| name.as_str().into()).collect(),
         };
         let assigned = Assigned { assignment, origin: Arc::clone(&lane.origin), spans: vec![span], dead };
         self.engine.handle(self.clock.now(), Input::Assigned(assigned));
@@ -193,34 +195,46 @@ impl Drive {
         let lane = &part.lane;
         let names = SampleNames { time: &lane.contract.time_name, info: &lane.contract.info_name };
         let (engine, owners, tally) = (&mut self.engine, &mut self.owners, &mut self.tally);
-        let (mut n_new, mut back) = (0, BTreeSet::new());
+        let (mut n_new, mut marks) = (0, BTreeMap::new());
+        let mut note = |letter: &Letter, mark: Mark| {
+            let known = marks.entry(letter.id()).or_insert(mark);
+            *known = mark.max(*known);
+        };
         // Without `explode` the letter of a record is the letter of its only reading.
         let is_one = lane.contract.decoder.explode.is_none();
         judge::judge(group, lane, &mut self.scratch, |letter, verdict| match verdict {
             Verdict::Reading(index, reading) => {
-                if is_one || !matches!(letter.scope, super::super::letter::Scope::Record) {
+                note(letter, Mark::Done);
+                if is_one || !matches!(letter.scope, Scope::Record) {
                     owners.insert((assignment, Position::new(group.offset, index)), letter.id());
                 }
                 engine.take(now, taken, index, &reading, names);
             }
+            Verdict::Expired => {
+                note(letter, Mark::Expired);
+                tally.expired += 1;
+            }
             Verdict::Reject { index, reject, is_all: true } => {
+                note(letter, Mark::Done);
                 owners.insert((assignment, Position::new(group.offset, index)), letter.id());
                 // Its content is in the letter that is marked.
                 let record = Record { key: None, value: None, headers: Headers(&[]), ..group.record() };
-                engine.reject(dead_letter((taken, index), &lane.origin, Scope::Record, reject, &record, true));
+                engine.reject(dead_letter((taken, index), &lane.origin, plan::Scope::Record, reject, &record, true));
             }
             Verdict::Reject { index, reject, is_all: false } => {
+                note(letter, Mark::Done);
                 n_new += 1;
                 let at = (taken, index);
-                engine.reject(dead_letter(at, &lane.origin, Scope::Reading, reject, &group.record(), n_new == 1));
+                engine.reject(dead_letter(at, &lane.origin, plan::Scope::Reading, reject, &group.record(), n_new == 1));
             }
-            Verdict::Skip => {}
+            Verdict::Skip => note(letter, Mark::Done),
             Verdict::Back(why) => {
                 tally.back(why, 1);
-                back.insert(letter.id());
+                note(letter, Mark::Back);
             }
         });
-        let mark = |id: LetterId| if back.contains(&id) { Mark::Back } else { Mark::Done };
+        // One of which nothing was said is covered by the letter of its whole record.
+        let mark = |id: LetterId| marks.get(&id).copied().unwrap_or(Mark::Done);
         part.marks.extend(group.letters.iter().map(|letter| (group.offset, letter.id(), mark(letter.id()))));
     }
 
@@ -257,21 +271,25 @@ impl Drive {
 
     /// Marks what is durable; the engine takes it for the ledger's answer.
     async fn settle(&mut self, ask: LedgerAsk) -> Result<LedgerAnswer, Failure> {
-        let (mut done, mut back) = (Vec::new(), Vec::new());
+        let mut settled = Settled::default();
         for mark in &ask.advance {
             let Some(part) = self.parts.get_mut(&mark.assignment) else { continue };
             while let Some((_, id, fate)) = part.marks.pop_front_if(|(offset, ..)| *offset < mark.upto) {
-                if fate == Mark::Done { done.push(id) } else { back.push(id) }
+                match fate {
+                    Mark::Expired => settled.expired.push(id),
+                    Mark::Done => settled.done.push(id),
+                    Mark::Back => settled.back.push(id),
+                }
             }
             let range = (mark.assignment, Position::NONE)..(mark.assignment, Position::new(mark.upto.min(END), 0));
-            let settled: Vec<_> = self.owners.range(range).map(|(at, _)| *at).collect();
-            for at in settled {
+            let owned: Vec<_> = self.owners.range(range).map(|(at, _)| *at).collect();
+            for at in owned {
                 self.owners.remove(&at);
             }
         }
         crash::point("replay_before_mark");
-        let settled = self.ledger.settle_letters(&self.run, &done, &back).await;
-        settled.map_err(|error| {
+        let marked = self.ledger.settle_letters(&self.run, &settled).await;
+        marked.map_err(|error| {
             let run = &self.run;
             let message = format_args!(
                 "letters of run {run} cannot be marked: {error}; what is stored stays so: mend that, then go on with \
@@ -280,7 +298,8 @@ impl Drive {
             Failure::new(Code::ReplayUnfinished, message)
         })?;
         crash::point("replay_after_mark");
-        self.tally.done += done.len() as u64;
+        self.tally.done += settled.done.len() as u64;
+        self.tally.expired_letters += settled.expired.len() as u64;
         Ok(LedgerAnswer { reserved: ask.reserve, advanced: ask.advance, ..LedgerAnswer::default() })
     }
 

@@ -9,7 +9,7 @@ use super::super::letter::{Letter, Scope};
 use super::feed::Group;
 use crate::config::Contract;
 use crate::decode::{Decoder, Reading, Reject, Scratch, Whole};
-use crate::record::{EventTime, Origin, StreamId};
+use crate::record::{EventTime, Origin, StreamId, Window};
 
 /// A partition of a run, and the contract that its letters are read under.
 #[derive(Debug)]
@@ -18,12 +18,28 @@ pub(super) struct Lane {
     pub(super) origin: Arc<Origin>,
     pub(super) contract: Contract,
     pub(super) decoder: Decoder,
+    /// Windows that start before it are past their time to live.
+    pub(super) horizon: EventTime,
+}
+
+impl Lane {
+    pub(super) fn window(&self) -> Window {
+        Window { length_ms: self.contract.window_length_ms, offset_ms: self.contract.window_offset_ms }
+    }
+
+    /// A good reading, unless the server would delete it at once.
+    fn verdict<'a>(&self, index: u16, reading: Reading<'a>) -> Verdict<'a> {
+        let has_expired = self.window().start(reading.at) < self.horizon;
+        if has_expired { Verdict::Expired } else { Verdict::Reading(index, reading) }
+    }
 }
 
 /// One thing that a letter comes to; a letter of a whole record may come to many.
 #[derive(Debug)]
 pub(super) enum Verdict<'a> {
     Reading(u16, Reading<'a>),
+    /// A reading whose window is past its time to live.
+    Expired,
     Reject {
         index: u16,
         reject: Reject,
@@ -54,7 +70,7 @@ pub(super) fn judge(group: &Group, lane: &Lane, scratch: &mut Scratch, mut emit:
     }
     let mut samples = samples.into_iter().peekable();
     let sample = |(letter, device, meta): (&Letter, &str, &[u8]), emit: &mut dyn FnMut(&Letter, Verdict<'_>)| {
-        take_sample(letter, device, meta, &lane.contract, |verdict| emit(letter, verdict));
+        take_sample(letter, device, meta, lane, |verdict| emit(letter, verdict));
     };
     let each = |emit: &mut dyn FnMut(&Letter, Verdict<'_>), verdict: &dyn Fn(&Letter) -> Verdict<'static>| {
         record.into_iter().chain(readings.values().copied()).for_each(|letter| emit(letter, verdict(letter)));
@@ -78,7 +94,7 @@ pub(super) fn judge(group: &Group, lane: &Lane, scratch: &mut Scratch, mut emit:
                 emit(
                     letter,
                     match reading {
-                        Ok(reading) => Verdict::Reading(index, reading),
+                        Ok(reading) => lane.verdict(index, reading),
                         Err(reject) => Verdict::Reject { index, reject, is_all },
                     },
                 );
@@ -94,7 +110,8 @@ pub(super) fn judge(group: &Group, lane: &Lane, scratch: &mut Scratch, mut emit:
 }
 
 /// The sample as it was: its letter holds what the server refused.
-fn take_sample(letter: &Letter, device: &str, meta: &[u8], contract: &Contract, emit: impl FnOnce(Verdict<'_>)) {
+fn take_sample(letter: &Letter, device: &str, meta: &[u8], lane: &Lane, emit: impl FnOnce(Verdict<'_>)) {
+    let contract = &lane.contract;
     let sample = letter.value.as_deref().and_then(|value| RawDocument::from_bytes(value).ok());
     let parts = sample.and_then(|sample| {
         let at = sample.get_datetime(&contract.time_name).ok()?.timestamp_millis();
@@ -103,7 +120,7 @@ fn take_sample(letter: &Letter, device: &str, meta: &[u8], contract: &Contract, 
     let Some((at, info)) = parts else { return emit(Verdict::Back(NO_SAMPLE)) };
     let stat = |name: &String| info.get(name).ok().flatten().map_or(f64::NAN, number);
     let stats: Vec<f64> = contract.decoder.stats.iter().map(stat).collect();
-    emit(Verdict::Reading(letter.pos.index(), Reading { device, at, info: info.as_bytes(), meta, stats: &stats }));
+    emit(lane.verdict(letter.pos.index(), Reading { device, at, info: info.as_bytes(), meta, stats: &stats }));
 }
 
 fn number(value: RawBsonRef<'_>) -> f64 {
@@ -133,14 +150,19 @@ mod tests {
         let contract = config.contract_for("t").unwrap();
         let decoder = Decoder::new(&contract).unwrap();
         let origin = Origin { cluster: "c".into(), topic: "t".into(), incarnation: 0, partition: 0 };
-        Lane { stream: StreamId(-1), origin: Arc::new(origin), contract, decoder }
+        Lane { stream: StreamId(-1), origin: Arc::new(origin), contract, decoder, horizon: EventTime(i64::MIN) }
     }
 
     /// Each verdict as `letter's index: what`.
     fn check(lines: &str, letters: Vec<Letter>) -> Vec<String> {
-        let (lane, mut said) = (lane(lines), Vec::new());
-        judge(&group(letters), &lane, &mut Scratch::default(), |letter, verdict| {
+        judged(&lane(lines), letters)
+    }
+
+    fn judged(lane: &Lane, letters: Vec<Letter>) -> Vec<String> {
+        let mut said = Vec::new();
+        judge(&group(letters), lane, &mut Scratch::default(), |letter, verdict| {
             let what = match verdict {
+                Verdict::Expired => "expired".to_owned(),
                 Verdict::Reading(index, reading) => format!("{} at {index}", reading.device),
                 Verdict::Reject { index, reject, is_all } => {
                     format!("{} at {index}{}", reject.reason.name(), if is_all { "" } else { " of many" })
@@ -184,6 +206,21 @@ mod tests {
         assert_eq!(check("", of(Scope::Record, b"{\"d\":\"a\"}")), ["0: missing_time at 0"]);
         assert_eq!(check(EXPLODE, of(Scope::Reading, b"{")), ["0: malformed at 0"]);
         assert_eq!(check(EXPLODE, of(Scope::Reading, b"{\"r\":[]}")), ["0: skip"]);
+    }
+
+    #[test]
+    fn what_the_server_would_delete_is_told_apart_reading_by_reading() {
+        let value = many(&[element("a"), format!(r#"{{"d":"b","ts":{},"x":1}}"#, AT - 86_400_000)].join(","));
+        let whole = letter(1, 0, Scope::Record, Some(&value));
+        let day = AT - AT.rem_euclid(86_400_000);
+        for (horizon, said) in [(day, ["0: a at 0", "0: expired"]), (day + 1, ["0: expired", "0: expired"])] {
+            let lane = Lane { horizon: EventTime(horizon), ..lane(EXPLODE) };
+            assert_eq!(judged(&lane, vec![whole.clone()]), said, "{horizon}");
+        }
+        let sample = doc! { "time": DateTime::from_millis(AT), "info": { "x": 4 } }.to_vec().unwrap();
+        let refused = letter(1, 0, Scope::Sample { device: "s".into(), meta: Vec::new() }, Some(&sample));
+        let lane = Lane { horizon: EventTime(day + 1), ..lane("") };
+        assert_eq!(judged(&lane, vec![refused]), ["0: expired"]);
     }
 
     #[test]

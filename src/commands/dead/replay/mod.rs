@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use mongodb::Database;
-use mongodb::bson::{Document, doc};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::ReadConcern;
 use tokio::sync::watch;
 
 use self::drive::Drive;
@@ -30,8 +31,8 @@ use crate::config::{Config, Contract};
 use crate::crash;
 use crate::decode::{Decoder, Scratch};
 use crate::engine::FlushPolicy;
-use crate::pipeline;
-use crate::record::{Origin, StreamId};
+use crate::pipeline::{self, bounds};
+use crate::record::{EventTime, Origin, StreamId};
 use crate::sink::bucket::BucketSink;
 use crate::sink::ledger::Ledger;
 use crate::sink::ledger::replays::{Replay, ReplayError, ReplayState};
@@ -79,14 +80,25 @@ pub(super) async fn run(
 ) -> Result<ExitCode, Failure> {
     let level = Some(config.telemetry.log_level.as_str());
     log::init(Format::Text, level, Line::hidden()).map_err(|error| Failure::new(Code::Failed, error))?;
+    let topics = topics(config, letters).await?;
+    let takeable = takeable(&topics, args);
+    let horizon = horizon(config, db).await?;
     let mut tally = if args.dry_run {
-        rehearse(config, letters, args).await?
+        rehearse(config, letters, takeable, horizon).await?
     } else {
-        let ledger = Ledger::open(db.clone(), config, String::new()).await.map_err(Failure::from)?;
-        replay(config, db, letters, args, &Arc::new(ledger)).await?
+        let ledger = Arc::new(Ledger::open(db.clone(), config, String::new()).await.map_err(Failure::from)?);
+        let begun = match &args.resume {
+            Some(id) => Some(resume(&ledger, letters, id).await?),
+            None => begin(config, &takeable, &ledger).await?,
+        };
+        note_open_runs(&ledger, begun.as_ref()).await?;
+        match begun {
+            Some(begun) => replay(config, db, letters, &ledger, begun, horizon).await?,
+            None => Tally::default(),
+        }
     };
     if args.resume.is_none() {
-        note_left_out(config, letters, args, &mut tally).await?;
+        note_left_out(&topics, letters, args, &mut tally).await?;
     }
     let mut out = io::stdout().lock();
     unwritten(if args.json { writeln!(out, "{}", tally.json()) } else { tally.text(&mut out) })?;
@@ -105,15 +117,10 @@ async fn replay(
     config: &Config,
     db: &Database,
     letters: &Letters,
-    args: &ReplayArgs,
     ledger: &Arc<Ledger>,
+    replay: Replay,
+    horizon: EventTime,
 ) -> Result<Tally, Failure> {
-    let begun = match &args.resume {
-        Some(id) => Some(resume(ledger, id).await?),
-        None => begin(config, args, ledger).await?,
-    };
-    note_open_runs(ledger, begun.as_ref()).await?;
-    let Some(replay) = begun else { return Ok(Tally::default()) };
     let mut err = io::stderr();
     writeln!(err, "run {0}; should it be interrupted: sakia dead replay --resume {0}", replay.id).ok();
     let (_stop, stopped) = watch::channel(false);
@@ -127,13 +134,14 @@ async fn replay(
                 .ok();
         }
         let dead = ledger.replay_letters(part.stream).await.map_err(|error| failed(&replay.id, error))?;
-        drive.assign(lane(part.stream, Arc::clone(&part.origin), contract)?, dead);
+        drive.assign(lane(part.stream, Arc::clone(&part.origin), contract, horizon)?, dead);
     }
     ledger.begin_writing(&replay.id).await.map_err(|error| failed(&replay.id, error))?;
     let mut feed = Feed::new(letters, feed::of_run(&replay.id)).await?;
     let mut tally = drive.run(&mut feed).await?;
     tally.back("this release cannot read them", feed.n_unreadable);
-    if tally.stopped.is_empty() {
+    // Ended, the run would keep letters that a later release can read, and nobody would hear of it.
+    if tally.stopped.is_empty() && feed.n_unreadable == 0 {
         crash::point("replay_before_end");
         ledger.end_replay(&replay.id).await.map_err(|error| failed(&replay.id, error))?;
     }
@@ -141,12 +149,11 @@ async fn replay(
 }
 
 /// Claims what there is to replay, and makes the run. `None`: there is nothing.
-async fn begin(config: &Config, args: &ReplayArgs, ledger: &Ledger) -> Result<Option<Replay>, Failure> {
-    let filter = takeable(config, args);
+async fn begin(config: &Config, takeable: &Document, ledger: &Ledger) -> Result<Option<Replay>, Failure> {
     for _ in 0..MAX_CLAIMS {
         let id = ledger.new_replay_id();
         let free = ledger.give_up_claims().await.map_err(|error| failed(&id, error))?;
-        let claimed = ledger.claim_letters(&id, &filter, &free).await.map_err(|error| failed(&id, error))?;
+        let claimed = ledger.claim_letters(&id, takeable, &free).await.map_err(|error| failed(&id, error))?;
         if claimed.letters == 0 {
             return Ok(None);
         }
@@ -162,12 +169,23 @@ async fn begin(config: &Config, args: &ReplayArgs, ledger: &Ledger) -> Result<Op
     Err(Failure::new(Code::Failed, message))
 }
 
-async fn resume(ledger: &Ledger, id: &str) -> Result<Replay, Failure> {
+async fn resume(ledger: &Ledger, letters: &Letters, id: &str) -> Result<Replay, Failure> {
     let found = ledger.find_replay(id).await.map_err(|error| failed(id, error))?;
+    let n_writing = match found {
+        Some(_) => 0,
+        None => letters.0.count_documents(feed::of_run(id)).await.map_err(|error| letters.failed(error))?,
+    };
     match found {
         Some(replay) if replay.state != ReplayState::GivenUp => Ok(replay),
         Some(_) => {
             let message = format_args!("run {id} ended before it wrote anything, and its letters are free: start anew");
+            Err(Failure::new(Code::ReplayUnknown, message))
+        }
+        None if n_writing > 0 => {
+            let message = format_args!(
+                "the ledger no longer knows run {id}, as it was lost or put back: which of the run's {n_writing} letters \
+                 are stored cannot be told, so they are left alone; docs/dead-letters.md says how to mend that"
+            );
             Err(Failure::new(Code::ReplayUnknown, message))
         }
         None => {
@@ -181,8 +199,13 @@ async fn resume(ledger: &Ledger, id: &str) -> Result<Replay, Failure> {
 }
 
 /// What a replay decodes to, by letter.
-async fn rehearse(config: &Config, letters: &Letters, args: &ReplayArgs) -> Result<Tally, Failure> {
-    let pending = doc! { "$and": [takeable(config, args), StateArg::Pending.document()] };
+async fn rehearse(
+    config: &Config,
+    letters: &Letters,
+    takeable: Document,
+    horizon: EventTime,
+) -> Result<Tally, Failure> {
+    let pending = doc! { "$and": [takeable, StateArg::Pending.document()] };
     let mut feed = Feed::new(letters, pending).await?;
     let mut tally = Tally { is_rehearsal: true, ..Tally::default() };
     let (mut scratch, mut lanes) = (Scratch::default(), BTreeMap::<String, Lane>::new());
@@ -190,53 +213,77 @@ async fn rehearse(config: &Config, letters: &Letters, args: &ReplayArgs) -> Resu
         let topic = &group.origin.topic;
         if !lanes.contains_key(topic) {
             let Some(contract) = config.contract_for(topic) else { continue };
-            lanes.insert(topic.clone(), lane(StreamId(-1), Arc::new(group.origin.clone()), contract)?);
+            lanes.insert(topic.clone(), lane(StreamId(-1), Arc::new(group.origin.clone()), contract, horizon)?);
         }
         let Some(lane) = lanes.get(topic) else { continue };
         let (mut n_failed, mut n_back) = (0, 0);
-        judge::judge(&group, lane, &mut scratch, |_, verdict| match verdict {
-            Verdict::Reading(..) => tally.stored += 1,
-            Verdict::Skip => {}
-            Verdict::Reject { reject, is_all, .. } => {
-                n_failed += u64::from(is_all);
-                *tally.reasons.entry(reject.reason.name()).or_default() += 1;
-            }
-            Verdict::Back(why) => {
-                n_back += 1;
-                tally.back(why, 1);
+        // By letter, whether anything of it is not expired.
+        let mut lasting = BTreeMap::new();
+        judge::judge(&group, lane, &mut scratch, |letter, verdict| {
+            *lasting.entry(letter.id()).or_insert(false) |= !matches!(verdict, Verdict::Expired);
+            match verdict {
+                Verdict::Reading(..) => tally.stored += 1,
+                Verdict::Expired => tally.expired += 1,
+                Verdict::Skip => {}
+                Verdict::Reject { reject, is_all, .. } => {
+                    n_failed += u64::from(is_all);
+                    *tally.reasons.entry(reject.reason.name()).or_default() += 1;
+                }
+                Verdict::Back(why) => {
+                    n_back += 1;
+                    tally.back(why, 1);
+                }
             }
         });
+        let n_expired = lasting.values().filter(|lasts| !**lasts).count() as u64;
         tally.failed += n_failed;
-        tally.done += group.letters.len() as u64 - n_failed - n_back;
+        tally.expired_letters += n_expired;
+        tally.done += group.letters.len() as u64 - n_failed - n_back - n_expired;
     }
     tally.back("this release cannot read them", feed.n_unreadable);
     Ok(tally)
 }
 
-fn lane(stream: StreamId, origin: Arc<Origin>, contract: Contract) -> Result<Lane, Failure> {
+fn lane(stream: StreamId, origin: Arc<Origin>, contract: Contract, horizon: EventTime) -> Result<Lane, Failure> {
     let decoder = Decoder::new(&contract).map_err(|problem| {
         Failure::new(Code::Failed, format_args!("the mapping of {} cannot be used: {problem}", origin.topic))
     })?;
-    Ok(Lane { stream, origin, contract, decoder })
+    Ok(Lane { stream, origin, contract, decoder, horizon })
+}
+
+/// What is past its time to live as the run begins.
+async fn horizon(config: &Config, db: &Database) -> Result<EventTime, Failure> {
+    let hello = db.run_command(doc! { "hello": 1 }).await.map_err(|error| {
+        Failure::new(Code::MongoUnreachable, format_args!("the server does not tell its time: {error}; run it again"))
+    })?;
+    Ok(bounds::horizon(config.storage.ttl_days, &hello).unwrap_or(EventTime(i64::MIN)))
+}
+
+/// Topics of letters that a decoder reads, by name or by pattern.
+async fn topics(config: &Config, letters: &Letters) -> Result<Vec<String>, Failure> {
+    let found = letters.0.distinct("topic", doc! {}).read_concern(ReadConcern::majority()).await;
+    let found = found.map_err(|error| letters.failed(error))?;
+    let names = found.iter().filter_map(Bson::as_str).filter(|topic| config.decoder_for(topic).is_ok());
+    Ok(names.map(str::to_owned).collect())
 }
 
 /// Letters that a replay can take: of a topic that is configured, and whole.
-fn takeable(config: &Config, args: &ReplayArgs) -> Document {
+fn takeable(topics: &[String], args: &ReplayArgs) -> Document {
     doc! { "$and": [
         args.filter.document(),
-        { "topic": { "$in": &config.kafka.topics } },
+        { "topic": { "$in": topics } },
         { "$nor": [feed::is_cut()] },
     ] }
 }
 
 /// Counts the letters that were asked for and are never taken.
 async fn note_left_out(
-    config: &Config,
+    topics: &[String],
     letters: &Letters,
     args: &ReplayArgs,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
-    let foreign = doc! { "topic": { "$nin": &config.kafka.topics } };
+    let foreign = doc! { "topic": { "$nin": topics } };
     for (why, which) in [(judge::CUT, feed::is_cut()), ("no [[decoder]] reads their topic", foreign)] {
         let wanted = doc! { "$and": [args.filter.document(), StateArg::Pending.document(), which] };
         let n = letters.0.count_documents(wanted).await.map_err(|error| letters.failed(error))?;

@@ -18,6 +18,9 @@ pub(super) struct Tally {
     pub(super) failed: u64,
     /// Letters that cannot be tried, by why.
     pub(super) back: BTreeMap<String, u64>,
+    /// Letters of which nothing was stored because all of it is past its time to live, and readings that are.
+    pub(super) expired_letters: u64,
+    pub(super) expired: u64,
     pub(super) stored: u64,
     /// Readings that a killed or a second process of the same run had stored already.
     pub(super) present: u64,
@@ -48,6 +51,10 @@ impl Tally {
         }
         let present = if self.present > 0 { format!(", {} were there already", self.present) } else { String::new() };
         writeln!(out, "  {stored}: {} readings of {} letters{present}", self.stored, self.done)?;
+        if self.expired > 0 {
+            let (n, letters) = (self.expired, self.expired_letters);
+            writeln!(out, "  expired: {n} readings are past storage.ttl, among them all of {letters} letters")?;
+        }
         if !self.reasons.is_empty() {
             let reasons = self.reasons.iter().map(|(reason, n)| format!("{n} {reason}"));
             let reasons = reasons.collect::<Vec<_>>().join(", ");
@@ -63,8 +70,11 @@ impl Tally {
         json!({
             "run": self.run,
             "dry_run": self.is_rehearsal,
-            "letters": { "done": self.done, "failed_again": self.failed, "not_replayable": self.back },
-            "readings": { "stored": self.stored, "already_there": self.present },
+            "letters": {
+                "done": self.done, "expired": self.expired_letters, "failed_again": self.failed,
+                "not_replayable": self.back,
+            },
+            "readings": { "stored": self.stored, "already_there": self.present, "expired": self.expired },
             "failed_again": self.reasons,
             "not_finished": self.stopped,
         })
@@ -79,6 +89,8 @@ mod tests {
     fn the_report_says_what_is_left() {
         let mut tally = Tally { run: Some("7".into()), done: 2, stored: 5, ..Tally::default() };
         assert!(tally.is_clean());
+        (tally.expired, tally.expired_letters) = (4, 1);
+        assert!(tally.is_clean(), "nothing can be done about what is past its time");
         tally.back("parts of its record were cut", 3);
         tally.failed = 1;
         tally.reasons.insert("missing_time", 1);
@@ -86,7 +98,9 @@ mod tests {
         let mut out = Vec::new();
         tally.text(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        for part in ["run 7", "stored: 5 readings of 2 letters", "1 missing_time", "3 letters: parts"] {
+        for part in
+            ["run 7", "expired: 4 readings", "stored: 5 readings of 2 letters", "1 missing_time", "3 letters: parts"]
+        {
             assert!(text.contains(part), "{part:?} is missing:\n{text}");
         }
         assert_eq!(tally.json()["letters"]["failed_again"], 1);
