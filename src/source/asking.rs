@@ -15,7 +15,7 @@ use crate::config::Kafka;
 
 /// One try, after which it is looked whether the client has given a reason.
 const TRY: Duration = Duration::from_secs(2);
-/// Between two looks for a topic.
+/// Between two looks for a topic, and how long it is listened for one more reason.
 const LOOK: Duration = Duration::from_millis(250);
 /// Different reasons that are kept: one a broker is enough.
 const MAX_HEARD: usize = 4;
@@ -122,8 +122,12 @@ impl Asker {
     }
 
     fn unreachable(&self, waited: Duration) -> SourceError {
-        // Serves the callbacks, by which the reasons come.
-        while self.consumer.poll(Duration::ZERO).is_some() {}
+        // Serves the callbacks, by which the reasons come, until there are no more.
+        for _ in 0..MAX_HEARD {
+            if self.consumer.poll(LOOK).is_none() {
+                break;
+            }
+        }
         let told = self.consumer.context().told();
         let reason = if told.is_empty() { String::new() } else { format!(" ({told})") };
         SourceError::Unreachable { brokers: self.brokers.clone(), waited_ms: waited.as_millis() as u64, reason }

@@ -105,8 +105,17 @@ struct Missing {
 }
 
 impl Missing {
-    /// Whether a message names it.
+    /// Whether a message names it: that of the look before a run, or that of a refused command.
     fn is_told(&self, text: &str) -> bool {
+        let listed = format!("{} on {}", self.action, self.place);
+        let before = |line: &str| {
+            let rest = line.split_once("may not: ").and_then(|(_, rest)| rest.split_once("; grant these actions"));
+            rest.is_some_and(|(list, _)| list.split(", ").any(|one| one == listed))
+        };
+        text.lines().any(before) || self.is_told_of_a_command(text)
+    }
+
+    fn is_told_of_a_command(&self, text: &str) -> bool {
         text.lines().any(|line| {
             let Some((_, rest)) = line.split_once("lacks the action ") else { return false };
             let Some((actions, rest)) = rest.split_once(" on ") else { return false };
@@ -198,9 +207,10 @@ fn init_can_do_with_nothing_less() {
 fn a_server_that_asks_for_a_login_says_so() {
     let mongod = Mongod::start_with_logins();
     let world = World::beside("roles_none", 1, &mongod.uri_as("root"));
-    for command in ["init", "run"] {
+    for (command, says) in [("init", "mongo.uri has none; give it in SAKIA_MONGO"), ("run", "mongo.uri names no user")]
+    {
         let output = world.sakia(command, &["--set", &format!("mongo.uri={}", mongod.uri())]).output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && err.contains("mongo.uri has none; give it in SAKIA_MONGO"), "{err}");
+        assert!(!output.status.success() && err.contains(says) && err.contains("SAKIA_MONGO"), "{err}");
     }
 }
