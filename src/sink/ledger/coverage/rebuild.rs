@@ -219,6 +219,17 @@ mod tests {
         assert_eq!(rebuilt.taken_as_complete, [20..31]);
     }
 
+    /// As time to live leaves them: the live stream, or the one between, shows nowhere.
+    #[test]
+    fn streams_of_which_nothing_is_left_are_gaps_or_taken_over() {
+        let known = Known { committed: Some(80), ..KNOWN };
+        check(&[found(1, 3, 30)], &known, &[(1, 3, None, 80)]);
+        let all = [found(1, 3, 10), found(3, 50, 70)];
+        let reread = Known { older: Some(Older::Reread), ..KNOWN };
+        let streams = [(100, 0, Some(3), 0), (1, 3, Some(11), 3), (101, 11, Some(50), 11), (3, 50, None, 50)];
+        check(&all, &reread, &streams);
+    }
+
     #[test]
     fn a_log_that_is_behind_is_left_for_its_reader_to_refuse() {
         let rebuilt = check(&[found(1, 3, 70)], &Known { high: 20, ..KNOWN }, &[(1, 3, None, 71)]);
