@@ -161,7 +161,8 @@ impl Engine {
         while self.chains.bytes_without(self.upkeep.n_evicting) > self.policy.table_bytes {
             let Some(slot) = self.chains.resting.first() else { return };
             self.chains.resting.remove(slot);
-            let Some(chain) = self.chains.get(slot) else { continue };
+            // One that is being sealed for the cache comes back with the answer.
+            let Some(chain) = self.chains.get(slot).filter(|chain| chain.in_flight.is_none()) else { continue };
             let is_open = chain.open_bytes > 0 && !self.upkeep.has_expired(chain.key.window);
             if is_open {
                 self.leave(now, slot, Leave::Table);
