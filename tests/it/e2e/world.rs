@@ -182,7 +182,10 @@ impl World {
                 decoder += &[key, " = \"", value, "\"\n"].concat();
             }
         }
-        std::fs::write(&path, format!("{}\n{decoder}", self.settings)).unwrap();
+        // At once, since a program that was just started may be about to read it.
+        let new = path.with_extension(format!("{:08x}", fastrand::u32(..)));
+        std::fs::write(&new, format!("{}\n{decoder}", self.settings)).unwrap();
+        std::fs::rename(new, &path).unwrap();
         path
     }
 
