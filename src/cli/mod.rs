@@ -50,10 +50,10 @@ enum Command {
     Run(run::RunArgs),
     /// Create or check the collections; safe to repeat
     Init(init::InitArgs),
-    /// Print samples of devices in order of time, or the newest of each
-    Read(read::ReadArgs),
     /// Say what would make `run` fail or hurt later, and what mends it; writes nothing
     Check(check::CheckArgs),
+    /// Print samples of devices in order of time, or the newest of each
+    Read(read::ReadArgs),
     /// Show which offsets are stored, and mend the ledger that says so
     Ledger(Box<ledger::LedgerArgs>),
     /// Look at dead letters, and store their readings once the cause is mended
