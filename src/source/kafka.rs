@@ -17,9 +17,9 @@ use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
+use super::SourceError;
 use super::counts::{SourceCounts, set};
 use super::flow::{Limits, Quiet, queue_bytes};
-use super::{SourceError, native};
 use crate::clock::Clock;
 use crate::code::Code;
 use crate::config::Kafka;
@@ -75,20 +75,6 @@ pub(super) fn groupless_config(kafka: &Kafka) -> ClientConfig {
     config.remove("group.id");
     config.set("statistics.interval.ms", "0");
     config
-}
-
-/// A client that only asks questions: of no group, or to read what a group has committed without joining it.
-pub fn asking_client(kafka: &Kafka, of_group: bool) -> Result<BaseConsumer, SourceError> {
-    let mut config = groupless_config(kafka);
-    if of_group {
-        config.set("group.id", &kafka.group);
-    }
-    config.create().map_err(SourceError::Client)
-}
-
-/// The broker's id of a topic; `None` from brokers that give none.
-pub fn topic_id(client: &BaseConsumer, topic: &str, timeout: Duration) -> Result<Option<String>, String> {
-    native::topic_id(client.client().native_ptr(), topic, timeout)
 }
 
 /// The cluster's id, which names partitions in the ledger. Asks with a client of its own that joins no group.

@@ -57,6 +57,14 @@ fn a_topic_of_two_patterns_is_nobodys_unless_they_are_one_decoders() {
 }
 
 #[test]
+fn a_subscription_holds_names_and_what_patterns_find_once() {
+    let visible = ["site-b", "other", "site-a", "__consumer_offsets", "named"].map(str::to_owned);
+    let all = config(&[&["^site", "^site-a", "named"], &["missing", "^__c"]]).topics_among(&visible);
+    assert_eq!(all, ["named", "missing", "site-a", "site-b"]);
+    assert!(found_by("site-a", &visible).is_empty(), "a name is no pattern");
+}
+
+#[test]
 fn every_branch_starts_at_the_start_of_the_name() {
     assert!(matches("^a|b", "bc"));
     assert!(!matches("^a|b", "cb"));

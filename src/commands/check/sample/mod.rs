@@ -12,6 +12,7 @@ use self::shown::{Shown, Sums};
 use super::{CheckArgs, kafka};
 use crate::clock::wall_ms;
 use crate::code::{Code, Failure};
+use crate::commands::stdout::written;
 use crate::config::{Config, DecoderTable};
 use crate::decode::{Decoder, Scratch};
 use crate::record::{Headers, Record};
@@ -38,9 +39,7 @@ pub(super) fn run(config: &Config, args: &CheckArgs) -> Result<bool, Failure> {
         None => tool.newest(args.n, args.first)?,
     };
     let out = &mut io::stdout().lock();
-    let written =
-        if args.json { writeln!(out, "{}", shown::to_report(&shown)) } else { shown::write_text(out, &shown) };
-    written.map_err(|error| failed(format_args!("cannot write the report: {error}")))?;
+    written(if args.json { writeln!(out, "{}", shown::to_report(&shown)) } else { shown::write_text(out, &shown) })?;
     Ok(Sums::of(&shown).faults == 0)
 }
 
@@ -50,21 +49,19 @@ fn failed(message: impl std::fmt::Display) -> Failure {
 
 impl<'a> Tool<'a> {
     fn of(config: &'a Config, topic: Option<&'a str>) -> Result<Self, Failure> {
-        let topics = &config.kafka.topics;
-        let topic = match (topic, config.decoders.as_slice()) {
-            (Some(topic), _) => topic,
-            (None, [only]) => only.topics[0].as_str(),
+        let choice = config.kafka.topics.join(", ");
+        let (topic, table) = match (topic, config.decoders.as_slice()) {
+            (Some(topic), _) => {
+                let routed = config.decoder_for(topic);
+                let unrouted = |why| Failure::new(Code::TopicWithoutDecoder, format_args!("{why}; there are {choice}"));
+                (topic, routed.map_err(unrouted)?)
+            }
+            (None, [only]) => (only.topics[0].as_str(), only),
             (None, _) => {
-                let choice = topics.join(", ");
                 return Err(failed(format_args!("several decoders are configured; choose by --topic: {choice}")));
             }
         };
-        let table = config.decoders.iter().find(|table| table.topics.iter().any(|name| name == topic));
-        let (Some(table), Some(contract)) = (table, config.contract_for(topic)) else {
-            let choice = topics.join(", ");
-            return Err(failed(format_args!("no [[decoder]] names topic {topic:?}; there are {choice}")));
-        };
-        let decoder = Decoder::new(&contract).map_err(failed)?;
+        let decoder = Decoder::new(&config.contract_of(table)).map_err(failed)?;
         Ok(Self { topic, table, decoder, config })
     }
 

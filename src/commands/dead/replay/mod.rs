@@ -22,10 +22,12 @@ use self::drive::Drive;
 use self::feed::Feed;
 use self::judge::{Lane, Verdict};
 use self::report::Tally;
+use super::Letters;
 use super::filter::{FilterArgs, StateArg};
-use super::{Letters, unwritten};
 use crate::cli::LayerArgs;
+use crate::clock::wall_ms;
 use crate::code::{Code, Failure};
+use crate::commands::stdout::written;
 use crate::config::{Config, Contract};
 use crate::crash;
 use crate::decode::{Decoder, Scratch};
@@ -79,17 +81,22 @@ pub(super) async fn run(
 ) -> Result<ExitCode, Failure> {
     let level = Some(config.telemetry.log_level.as_str());
     log::init(Format::Text, level, Line::hidden()).map_err(|error| Failure::new(Code::Failed, error))?;
+    let choice = Choice::of(config, letters, args).await?;
     let mut tally = if args.dry_run {
-        rehearse(config, letters, args).await?
+        rehearse(config, letters, &choice).await?
     } else {
         let ledger = Ledger::open(db.clone(), config, String::new()).await.map_err(Failure::from)?;
-        replay(config, db, letters, args, &Arc::new(ledger)).await?
+        let begun = match &args.resume {
+            Some(id) => Some(resume(&ledger, id).await?),
+            None => begin(config, &choice, &ledger).await?,
+        };
+        replay(config, db, letters, begun, &Arc::new(ledger)).await?
     };
     if args.resume.is_none() {
-        note_left_out(config, letters, args, &mut tally).await?;
+        choice.note_left_out(letters, &mut tally).await?;
     }
     let mut out = io::stdout().lock();
-    unwritten(if args.json { writeln!(out, "{}", tally.json()) } else { tally.text(&mut out) })?;
+    written(if args.json { writeln!(out, "{}", tally.json()) } else { tally.text(&mut out) })?;
     if !tally.stopped.is_empty() {
         let run = tally.run.unwrap_or_default();
         let message = format_args!(
@@ -105,13 +112,9 @@ async fn replay(
     config: &Config,
     db: &Database,
     letters: &Letters,
-    args: &ReplayArgs,
+    begun: Option<Replay>,
     ledger: &Arc<Ledger>,
 ) -> Result<Tally, Failure> {
-    let begun = match &args.resume {
-        Some(id) => Some(resume(ledger, id).await?),
-        None => begin(config, args, ledger).await?,
-    };
     note_open_runs(ledger, begun.as_ref()).await?;
     let Some(replay) = begun else { return Ok(Tally::default()) };
     let mut err = io::stderr();
@@ -141,8 +144,8 @@ async fn replay(
 }
 
 /// Claims what there is to replay, and makes the run. `None`: there is nothing.
-async fn begin(config: &Config, args: &ReplayArgs, ledger: &Ledger) -> Result<Option<Replay>, Failure> {
-    let filter = takeable(config, args);
+async fn begin(config: &Config, choice: &Choice, ledger: &Ledger) -> Result<Option<Replay>, Failure> {
+    let filter = choice.takeable();
     for _ in 0..MAX_CLAIMS {
         let id = ledger.new_replay_id();
         let free = ledger.give_up_claims().await.map_err(|error| failed(&id, error))?;
@@ -181,8 +184,8 @@ async fn resume(ledger: &Ledger, id: &str) -> Result<Replay, Failure> {
 }
 
 /// What a replay decodes to, by letter.
-async fn rehearse(config: &Config, letters: &Letters, args: &ReplayArgs) -> Result<Tally, Failure> {
-    let pending = doc! { "$and": [takeable(config, args), StateArg::Pending.document()] };
+async fn rehearse(config: &Config, letters: &Letters, choice: &Choice) -> Result<Tally, Failure> {
+    let pending = doc! { "$and": [choice.takeable(), StateArg::Pending.document()] };
     let mut feed = Feed::new(letters, pending).await?;
     let mut tally = Tally { is_rehearsal: true, ..Tally::default() };
     let (mut scratch, mut lanes) = (Scratch::default(), BTreeMap::<String, Lane>::new());
@@ -220,29 +223,36 @@ fn lane(stream: StreamId, origin: Arc<Origin>, contract: Contract) -> Result<Lan
     Ok(Lane { stream, origin, contract, decoder })
 }
 
-/// Letters that a replay can take: of a topic that is configured, and whole.
-fn takeable(config: &Config, args: &ReplayArgs) -> Document {
-    doc! { "$and": [
-        args.filter.document(),
-        { "topic": { "$in": &config.kafka.topics } },
-        { "$nor": [feed::is_cut()] },
-    ] }
+/// The letters that are asked for.
+struct Choice {
+    filter: Document,
+    /// Of their topics those that a decoder reads, by name or by pattern.
+    topics: Vec<String>,
 }
 
-/// Counts the letters that were asked for and are never taken.
-async fn note_left_out(
-    config: &Config,
-    letters: &Letters,
-    args: &ReplayArgs,
-    tally: &mut Tally,
-) -> Result<(), Failure> {
-    let foreign = doc! { "topic": { "$nin": &config.kafka.topics } };
-    for (why, which) in [(judge::CUT, feed::is_cut()), ("no [[decoder]] reads their topic", foreign)] {
-        let wanted = doc! { "$and": [args.filter.document(), StateArg::Pending.document(), which] };
-        let n = letters.0.count_documents(wanted).await.map_err(|error| letters.failed(error))?;
-        tally.back(why, n);
+impl Choice {
+    async fn of(config: &Config, letters: &Letters, args: &ReplayArgs) -> Result<Self, Failure> {
+        let filter = args.filter.document(wall_ms());
+        let mut topics = letters.topics(filter.clone()).await?;
+        topics.retain(|topic| config.decoder_for(topic).is_ok());
+        Ok(Self { filter, topics })
     }
-    Ok(())
+
+    /// Letters that a replay can take: of a topic that is read, and whole.
+    fn takeable(&self) -> Document {
+        doc! { "$and": [self.filter.clone(), { "topic": { "$in": &self.topics } }, { "$nor": [feed::is_cut()] }] }
+    }
+
+    /// Counts the letters that are never taken.
+    async fn note_left_out(&self, letters: &Letters, tally: &mut Tally) -> Result<(), Failure> {
+        let foreign = doc! { "topic": { "$nin": &self.topics } };
+        for (why, which) in [(judge::CUT, feed::is_cut()), ("no [[decoder]] reads their topic", foreign)] {
+            let wanted = doc! { "$and": [self.filter.clone(), StateArg::Pending.document(), which] };
+            let n = letters.0.count_documents(wanted).await.map_err(|error| letters.failed(error))?;
+            tally.back(why, n);
+        }
+        Ok(())
+    }
 }
 
 /// Runs that somebody has to resume before their letters can be stored.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Facts;
 use crate::commands::check::finding::{Area, Finding, State, plural};
 use crate::commands::check::kafka;
+use crate::config::topics::Unrouted;
 use crate::config::{Config, Contract};
 use crate::record::{Origin, StreamId};
 use crate::sink::ledger::coverage::{self, Ask, Decision, Recreated, Warning};
@@ -37,7 +38,7 @@ pub(in crate::commands::check) fn judge(config: &Config, facts: &Facts, kafka: &
 
 fn orphans(config: &Config, facts: &Facts) -> Option<Finding> {
     let mut names: Vec<_> = facts.entries.keys().map(|origin| origin.topic.as_str()).collect();
-    names.retain(|name| !config.kafka.topics.iter().any(|topic| topic == name));
+    names.retain(|name| matches!(config.decoder_for(name), Err(Unrouted::Unnamed { .. })));
     names.dedup();
     let detail = || format!("knows topics that no [[decoder]] names any more: {}", names.join(", "));
     (!names.is_empty()).then(|| finding(State::Note, "topics", detail()))
