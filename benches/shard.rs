@@ -12,6 +12,11 @@ use sakia::engine::{Engine, FlushPolicy, Input, SampleNames};
 use sakia::record::{Assignment, Headers, Origin, Record, StreamId, Tick};
 use sakia::sink::encode::Encoder;
 
+/// As in the program.
+#[cfg(feature = "service")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CONFIG: &str = r#"
 [kafka]
 brokers = "localhost:9092"

@@ -40,8 +40,18 @@ run "$bin/loadtest" produce --topic "$name" --total "$readings" --devices "$devi
 run "$bin/sakia" --config "$dir/sakia.toml" init
 mongod_before=$([ -z "${SAKIA_MONGOD_PID:-}" ] || cpu_seconds "$SAKIA_MONGOD_PID")
 begin=$(date +%s.%N)
-run "$bin/sakia" --config "$dir/sakia.toml" run --until-caught-up
+run "$bin/sakia" --config "$dir/sakia.toml" run --until-caught-up &
+pid=$! peak=0
+# The kernel forgets the peak of a process that has ended.
+while kill -0 "$pid" 2>/dev/null; do
+  now=$(cat /proc/"$pid"/task/"$pid"/children 2>/dev/null || true)
+  now=$(sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/${now%% *}/status" 2>/dev/null || true)
+  peak=${now:-$peak}
+  sleep 0.1
+done
+wait "$pid"
 end=$(date +%s.%N)
+echo "sakia: resident memory at most $((peak / 1024)) MiB"
 awk -v n="$readings" -v a="$begin" -v b="$end" 'BEGIN { printf "%d readings in %.2f s, start and end included: %d readings/s\n", n, b - a, n / (b - a) }'
 [ -z "$mongod_before" ] || echo "mongod: $(awk -v a="$mongod_before" -v b="$(cpu_seconds "$SAKIA_MONGOD_PID")" 'BEGIN { print b - a }') CPU seconds"
 run "$bin/loadtest" verify --topic "$name" --database "$name" --manifest-dir "$dir"

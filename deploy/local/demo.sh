@@ -98,13 +98,19 @@ show() {
   echo "One bucket of $device, shortened to two samples:"
   ask "{\"aggregate\": \"readings\", \"cursor\": {}, \"pipeline\": [{\"\$match\": {\"\$or\": [$windows]}}, {\"\$limit\": 1},
     {\"\$set\": {\"samples\": {\"\$slice\": [\"\$samples\", 2]}}}]}" | pretty
-  echo "The last two days of $device (README.md has this query for mongosh and pymongo):"
+  echo "The last two days of $device (docs/reading.md has this query for mongosh, Python and Node):"
   query="[{\"\$match\": {\"\$or\": [$windows]}}, {\"\$unwind\": \"\$samples\"},
   {\"\$match\": {\"samples.time\": {\"\$gte\": {\"\$date\": \"$(moment "$from")\"}, \"\$lt\": {\"\$date\": \"$(moment "$now")\"}}}},
   {\"\$sort\": {\"samples.time\": 1}}, {\"\$group\": {\"_id\": \"$device\", \"samples\": {\"\$sum\": 1},
    \"mean_temp\": {\"\$avg\": \"\$samples.info.temp\"}, \"oldest\": {\"\$first\": \"\$samples\"}, \"newest\": {\"\$last\": \"\$samples\"}}}]"
   printf '%s\n' "$query"
   ask "{\"aggregate\": \"readings\", \"cursor\": {}, \"pipeline\": $query}" | pretty
+}
+
+# What people type themselves, with its answer.
+shown() {
+  printf '$ sakia %s\n' "$*"
+  sakia "$@"
 }
 
 step 1 "Kafka and MongoDB (half a minute; the first time they are downloaded)"
@@ -140,8 +146,10 @@ live
 step 7 "prove it: read topic and collection again and account for every reading (some seconds)"
 "$bin/loadtest" verify --topic $topic --database $database --collection readings --manifest-dir "$local_dir/manifests"
 
-step 8 "look at it"
+step 8 "look at it: the documents, and what sakia says of them"
 show || echo "(not shown: this server wants a client with passwords or TLS)"
+shown read --last --device $device
+shown ledger --topic $topic
 echo
 echo "MongoDB:   $(printf %s "$SAKIA_MONGO" | sed 's#//[^@/]*@#//#') database $database, collection readings"
 echo "Kafka:     $SAKIA_KAFKA topic $topic"

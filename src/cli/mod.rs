@@ -22,8 +22,10 @@ use crate::config::{Config, Loaded, Machine, Problems, Sources};
 
 const EXAMPLES: &str = "\
 Examples:
+  sakia check --config sakia.toml                what is missing or will hurt, and what mends it
   sakia init --config sakia.toml --dry-run       what would be created in MongoDB
   sakia run --config sakia.toml                  store readings until it is stopped
+  sakia read --config sakia.toml --last          the newest sample of each device
   sakia run --config sakia.toml --print-config   every value in effect, with its origin
   sakia run --help                               layers of the configuration, stopping, exit status
   sakia explain topic-recreated                  what an error is about, and what to do";
@@ -45,19 +47,19 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Say what would make `run` fail or hurt later, and what mends it; writes nothing
+    Check(check::CheckArgs),
+    /// Create the collections, or put them right; safe to repeat
+    Init(init::InitArgs),
     /// Store readings as a member of the consumer group
     #[command(long_about = run::ABOUT)]
     Run(run::RunArgs),
-    /// Create or check the collections; safe to repeat
-    Init(init::InitArgs),
     /// Print samples of devices in order of time, or the newest of each
     Read(read::ReadArgs),
-    /// Say what would make `run` fail or hurt later, and what mends it; writes nothing
-    Check(check::CheckArgs),
-    /// Show which offsets are stored, and mend the ledger that says so
-    Ledger(Box<ledger::LedgerArgs>),
     /// Look at dead letters, and store their readings once the cause is mended
     Dead(dead::DeadArgs),
+    /// Show which offsets are stored, and mend the ledger that says so
+    Ledger(Box<ledger::LedgerArgs>),
     #[command(flatten)]
     Aside(Aside),
 }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::code::{Code, Failure};
+use crate::code::Failure;
+use crate::commands::stdout::written;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +26,5 @@ pub fn run(args: &CompletionsArgs, mut cli: clap::Command) -> Result<ExitCode, F
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut cli, "sakia", &mut script);
     let mut out = io::stdout().lock();
-    let written = out.write_all(&script).and_then(|()| out.flush());
-    written.map_err(|error| Failure::new(Code::Failed, format_args!("the script cannot be written: {error}")))?;
-    Ok(ExitCode::SUCCESS)
+    written(out.write_all(&script).and_then(|()| out.flush())).map(|()| ExitCode::SUCCESS)
 }

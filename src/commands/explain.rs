@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::code::{Code, Failure};
+use crate::commands::stdout::written;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +24,5 @@ pub struct ExplainArgs {
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let code = Code::ALL.iter().find(|code| code.name() == args.code);
     let paragraph = code.expect("invariant: the command line takes known codes only").paragraph();
-    writeln!(io::stdout(), "{paragraph}")
-        .map_err(|error| Failure::new(Code::Failed, format_args!("the text cannot be written: {error}")))?;
-    Ok(ExitCode::SUCCESS)
+    written(writeln!(io::stdout(), "{paragraph}")).map(|()| ExitCode::SUCCESS)
 }

@@ -8,10 +8,13 @@ use mongodb::bson::doc;
 use crate::clock::Clock;
 use crate::code::{Code, Failure};
 use crate::commands::check::kafka::{names, topic_missing};
-use crate::commands::check::mongo::{LookError, reach, rights};
+use crate::commands::check::mongo::rights;
 use crate::commands::init::steps::Names;
-use crate::commands::server::CommandError;
+use crate::commands::reach::{ReachError, reach_primary, runtime};
+use crate::commands::server::{CommandError, UNAUTHORIZED};
 use crate::config::Config;
+use crate::config::topics::{Unrouted, found_by, is_pattern};
+use crate::sink::privileges::{GIVE_USER, NO_USER};
 use crate::source::SourceError;
 use crate::source::asking::Asker;
 
@@ -23,38 +26,52 @@ const MONGO_WAIT_MS: u64 = 15_000;
 const TOPIC_PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(500);
 
-const UNAUTHORIZED: i32 = 13;
-
 /// Blocks for a moment; for as long as it waits above where a server does not answer.
 pub(super) fn preflight(config: &Config, until_caught_up: bool) -> Result<(), Failure> {
     kafka(config, until_caught_up)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::new(Code::Failed, format_args!("cannot start a runtime: {error}")))?;
-    runtime.block_on(mongo(config))
+    runtime()?.block_on(mongo(config))
 }
 
 /// The client waits for ever, and in silence, for a topic that does not exist. One of several may be made later, and
-/// must not keep the others from being read; but who waits for the end of all of them would wait for ever.
+/// must not keep the others from being read, and a pattern is there for topics to come; but who waits for the end of all
+/// of them would wait for ever.
 fn kafka(config: &Config, until_caught_up: bool) -> Result<(), Failure> {
-    let topics = &config.kafka.topics;
-    let named: Vec<_> = topics.iter().filter(|name| !name.starts_with('^')).cloned().collect();
+    let named = config.named_topics();
     let asked = Asker::new(&config.kafka).and_then(|asker| asker.metadata_of(&named, KAFKA_WAIT, TOPIC_PATIENCE));
     let metadata = asked.map_err(|error| {
         let code = if matches!(error, SourceError::Unreachable { .. }) { Code::KafkaUnreachable } else { Code::Failed };
         Failure::new(code, error)
     })?;
-    let visible: Vec<_> = metadata.topics().iter().filter(|topic| !topic.partitions().is_empty()).collect();
-    let exists = |name: &str| visible.iter().any(|topic| topic.name() == name);
-    let missing: Vec<_> = named.iter().filter(|name| !exists(name)).collect();
-    let failures = missing.iter().map(|name| topic_missing(name, &names(&metadata)));
-    if until_caught_up || missing.len() == topics.len() {
-        return failures.into_iter().next().map_or(Ok(()), Err);
+    let visible = names(&metadata);
+    let is_there = |name: &String| visible.contains(name);
+    let topics = config.topics_among(&visible);
+    let absent: Vec<_> =
+        named.iter().filter(|name| !is_there(name)).map(|name| topic_missing(name, &visible)).collect();
+    let empty = config.kafka.topics.iter().filter(|entry| is_pattern(entry) && found_by(entry, &visible).is_empty());
+    let empty: Vec<_> = empty.map(|entry| pattern_without_topic(entry)).collect();
+    let is_in_vain = if topics.iter().any(is_there) {
+        until_caught_up && !absent.is_empty()
+    } else {
+        until_caught_up || empty.is_empty()
+    };
+    let missing = absent.into_iter().chain(empty);
+    if is_in_vain {
+        return missing.into_iter().next().map_or(Ok(()), Err);
     }
-    for failure in failures {
+    for failure in missing {
         tracing::warn!(code = %failure.code, reason = failure.message, "topic is not read until it is there");
     }
+    for topic in topics {
+        if let Err(reason @ Unrouted::Ambiguous { .. }) = config.decoder_for(&topic) {
+            tracing::warn!(code = %Code::TopicWithoutDecoder, %reason, "topic is not read");
+        }
+    }
     Ok(())
+}
+
+fn pattern_without_topic(pattern: &str) -> Failure {
+    let mend = "create one, or check the pattern and this user's rights";
+    Failure::new(Code::TopicMissing, format_args!("no topic on this cluster matches the pattern {pattern:?}; {mend}"))
 }
 
 async fn mongo(config: &Config) -> Result<(), Failure> {
@@ -62,10 +79,10 @@ async fn mongo(config: &Config) -> Result<(), Failure> {
     let mut looks = tokio::time::interval(LOOK);
     let server = loop {
         looks.tick().await;
-        match reach(config, "run").await {
+        match reach_primary(&config.mongo, "run").await {
             Ok((server, _)) => break server,
             // A server that is being started, or between two primaries.
-            Err(LookError::Unreachable { .. } | LookError::NotPrimary(_)) if clock.now().0 < MONGO_WAIT_MS => {}
+            Err(ReachError::Unreachable { .. } | ReachError::NotPrimary(_)) if clock.now().0 < MONGO_WAIT_MS => {}
             Err(error) => return Err(error.into()),
         }
     };
@@ -76,7 +93,7 @@ async fn mongo(config: &Config) -> Result<(), Failure> {
     if let Err(CommandError::Refused { code: UNAUTHORIZED, .. }) = server.run(any).await
         && server.options().credential.is_none()
     {
-        return denied(format!("{}; {}", rights::NO_USER, rights::GIVE_USER));
+        return denied(format!("{NO_USER}; {GIVE_USER}"));
     }
     let status = server.run_admin(doc! { "connectionStatus": 1, "showPrivileges": true }).await;
     let missing = rights::missing(&status.unwrap_or_default(), config);
@@ -84,16 +101,4 @@ async fn mongo(config: &Config) -> Result<(), Failure> {
         return Ok(());
     }
     denied(format!("the user of mongo.uri may not: {}; {}", missing.join(", "), rights::GRANT))
-}
-
-impl From<LookError> for Failure {
-    fn from(error: LookError) -> Self {
-        let code = match error {
-            LookError::Unreachable { .. } => Code::MongoUnreachable,
-            LookError::Login { .. } => Code::MongoRefused,
-            LookError::Uri { .. } => Code::MongoUri,
-            LookError::Unsuitable(_) | LookError::NotPrimary(_) => Code::MongoUnsuitable,
-        };
-        Self::new(code, error)
-    }
 }

@@ -4,13 +4,12 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use crate::cli::FLAGS;
-use crate::code::{Code, Failure};
+use crate::code::Failure;
+use crate::commands::stdout::written;
 use crate::config::reference;
 
 pub fn run() -> Result<ExitCode, Failure> {
-    let written = io::stdout().write_all(reference(&FLAGS).as_bytes());
-    written.map_err(|error| Failure::new(Code::Failed, format_args!("the reference cannot be written: {error}")))?;
-    Ok(ExitCode::SUCCESS)
+    written(io::stdout().write_all(reference(&FLAGS).as_bytes())).map(|()| ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

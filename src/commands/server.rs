@@ -13,12 +13,15 @@ use crate::sink::privileges;
 /// Somebody waits at a terminal: the driver's own 30 s are long for a wrong address.
 const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-const UNAUTHORIZED: i32 = 13;
+pub(crate) const UNAUTHORIZED: i32 = 13;
 const NAMESPACE_EXISTS: i32 = 48;
 const DUPLICATE_KEY: i32 = 11_000;
 
 /// For a second look at a server that the driver would not choose.
 const DIRECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A command's name, and the collection that it is for.
+pub(crate) type Target = (String, Option<String>);
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -54,6 +57,17 @@ impl From<Error> for CommandError {
 }
 
 impl CommandError {
+    /// Says which action is missing, where it was refused for want of rights.
+    pub(crate) fn explained(self, (verb, target): &Target, database: &str) -> Self {
+        match self {
+            Self::Refused { code: UNAUTHORIZED, message } => {
+                let message = privileges::explain(&message, verb, database, target.as_deref());
+                Self::Refused { code: UNAUTHORIZED, message }
+            }
+            other => other,
+        }
+    }
+
     /// Another process created the same thing first.
     pub(crate) fn is_race(&self) -> bool {
         matches!(self, Self::Refused { code: NAMESPACE_EXISTS | DUPLICATE_KEY, .. })
@@ -90,10 +104,6 @@ impl Server {
         &self.options
     }
 
-    pub(crate) fn db(&self) -> &Database {
-        &self.db
-    }
-
     pub(crate) async fn hello(&self) -> Result<Document, CommandError> {
         self.run(doc! { "hello": 1 }).await
     }
@@ -113,7 +123,7 @@ impl Server {
 
     /// As `run`, on the server's own database.
     pub(crate) async fn run_admin(&self, command: Document) -> Result<Document, CommandError> {
-        checked(self.client.database("admin").run_command(command).await?)
+        ask(&self.client.database("admin"), command).await
     }
 
     /// The first documents of a command that answers with a cursor.
@@ -123,7 +133,9 @@ impl Server {
 
     /// All documents of a command that answers with a cursor, as they come.
     pub(crate) async fn cursor(&self, command: Document) -> Result<Cursor<Document>, CommandError> {
-        Ok(self.db.run_cursor_command(command).await?)
+        let target = target(&command);
+        let cursor = self.db.run_cursor_command(command).await.map_err(CommandError::from);
+        cursor.map_err(|error| error.explained(&target, self.db.name()))
     }
 
     /// As `list`, on the cluster's own configuration.
@@ -133,15 +145,15 @@ impl Server {
 }
 
 async fn ask(db: &Database, command: Document) -> Result<Document, CommandError> {
-    let target = command.iter().next().map(|(verb, target)| (verb.clone(), target.as_str().map(str::to_owned)));
+    let target = target(&command);
     let reply = db.run_command(command).await.map_err(CommandError::from).and_then(checked);
-    reply.map_err(|error| match (error, target) {
-        (CommandError::Refused { code: UNAUTHORIZED, message }, Some((verb, target))) => {
-            let message = privileges::explain(&message, &verb, db.name(), target.as_deref());
-            CommandError::Refused { code: UNAUTHORIZED, message }
-        }
-        (other, _) => other,
-    })
+    reply.map_err(|error| error.explained(&target, db.name()))
+}
+
+/// A command's name and collection: its first element.
+fn target(command: &Document) -> Target {
+    let (verb, target) = command.iter().next().expect("invariant: a command has a name");
+    (verb.clone(), target.as_str().map(str::to_owned))
 }
 
 fn checked(reply: Document) -> Result<Document, CommandError> {

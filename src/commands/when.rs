@@ -1,6 +1,7 @@
-//! Points in time as people type them. A bare number is refused: one person means seconds and the next milliseconds.
+//! Points in time as people type and see them. A bare number is refused: one person means seconds and the next milliseconds.
 
 use jiff::Timestamp;
+use mongodb::bson::DateTime;
 
 use crate::config::parse_duration;
 
@@ -51,6 +52,11 @@ pub(crate) fn parse_when(text: &str) -> Result<When, String> {
     }
     let start = format!("{text}T00:00:00Z").parse::<Timestamp>();
     start.map(|start| When::At(start.as_millisecond())).map_err(|_| format!("{text:?} is no time; {HINT}"))
+}
+
+/// RFC 3339 in UTC, always with milliseconds, so that text sorts as time does.
+pub(crate) fn time_text(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).map_or_else(|_| DateTime::from_millis(ms).to_string(), |at| format!("{at:.3}"))
 }
 
 /// Shows what a bare number would be in either unit.

@@ -2,6 +2,11 @@
 //!
 //! Ours rather than a crate's: `jiter`, the nearest, keeps an unescape buffer that each text allocates anew, and this
 //! is the hottest loop of the program. Grammar is RFC 8259 to the letter; the tests hold it against `serde_json`.
+#![expect(
+    clippy::inline_always,
+    reason = "a token that comes back through memory stalls until all earlier stores are done, those to chains that are \
+              not in cache among them: a fifth of the whole path, and a mere hint is not taken"
+)]
 
 use super::{Reason, Reject};
 
@@ -82,6 +87,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Passes blanks and looks at what follows.
+    #[inline(always)]
     pub(super) fn blanks(&mut self) -> Option<u8> {
         loop {
             match self.peek() {
@@ -99,6 +105,7 @@ impl<'t> Lexer<'t> {
 
     /// The next name of an object, with what follows it ready to be read; `None` past the end of the object. `first`
     /// starts as true, on the opening brace; afterwards this is called right behind a value.
+    #[inline(always)]
     pub(super) fn key(&mut self, first: &mut bool) -> Result<Option<Quoted>, Reject> {
         if std::mem::take(first) {
             self.at += 1;
@@ -121,6 +128,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// A name of an object and its colon.
+    #[inline(always)]
     fn name(&mut self) -> Result<Quoted, Reject> {
         if self.peek() != Some(b'"') {
             return Err(self.malformed("expected a name in double quotes"));
@@ -135,6 +143,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Whether an array has a next element; as `key` otherwise.
+    #[inline(always)]
     pub(super) fn element(&mut self, first: &mut bool) -> Result<bool, Reject> {
         if std::mem::take(first) {
             self.at += 1;
@@ -159,6 +168,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn string(&mut self) -> Result<Quoted, Reject> {
         let bytes = self.text.as_bytes();
         let start = self.at + 1;
@@ -190,6 +200,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
+    #[inline(always)]
     pub(super) fn number(&mut self) -> Result<Number, Reject> {
         let bytes = self.text.as_bytes();
         let start = self.at;
@@ -256,6 +267,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// Passes `true`, `false` or `null`.
+    #[inline(always)]
     pub(super) fn literal(&mut self) -> Result<(), Reject> {
         let rest = &self.text.as_bytes()[self.at..];
         let known = [&b"true"[..], b"false", b"null"].into_iter().find(|word| rest.starts_with(word));
@@ -323,6 +335,7 @@ impl<'t> Lexer<'t> {
 
 /// The first quote, backslash or control character at or past `at`; the end if there is none. Eight bytes at a time: a
 /// name or a short text takes one or two steps.
+#[inline(always)]
 fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x80 * ONES;

@@ -55,6 +55,7 @@ impl Held {
     }
 
     /// The span that takes the record at `offset`; `None` where it is covered, was handed on before, or is not ours.
+    #[inline]
     pub(super) fn accept(&mut self, offset: i64) -> Option<usize> {
         if self.phase != Phase::Live || offset < self.mark.next() {
             return None;

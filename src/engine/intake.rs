@@ -28,6 +28,7 @@ const FEW_AGES: usize = 1_024;
 impl Engine {
     /// A record was polled. `None`: covered by the ledger, handed on before, or of an assignment that is gone; there is
     /// nothing to decode. To be called in offset order.
+    #[inline]
     pub fn accept(&mut self, assignment: Assignment, offset: i64) -> Option<Taken> {
         let held = self.held.get_mut(&assignment)?;
         let span = held.accept(offset)?;

@@ -31,8 +31,7 @@ use crate::engine::plan::Plan;
 use crate::shard::{Answer, Links, Shard};
 use crate::sink::bucket::BucketSink;
 use crate::sink::ledger::Ledger;
-use crate::source::asking::Asker;
-use crate::source::{self, Board, Inbound, Stop, Stopped, TopicIds, Wiring};
+use crate::source::{self, Board, Inbound, Stop, Stopped, TopicIds, Wiring, kafka};
 use crate::telemetry::progress::Line;
 
 /// How long a broker may take to tell the cluster's id at the start.
@@ -69,7 +68,7 @@ pub fn run(config: Config, until_caught_up: bool, stop: Arc<Stop>, line: Line) -
         .build()
         .map_err(|error| Failure::new(Code::Failed, format_args!("the runtime cannot be started: {error}")))?;
     let (writers_stop, writers_stopped) = watch::channel(false);
-    let cluster = Asker::new(&config.kafka)?.cluster_id(CLUSTER_TIMEOUT)?;
+    let cluster = kafka::cluster_id(&config.kafka, CLUSTER_TIMEOUT)?;
     let db = runtime.block_on(connect(&config))?;
     let ledger = Arc::new(runtime.block_on(Ledger::open(db.clone(), &config, cluster))?);
     let sink = BucketSink::new(db.clone(), &config, writers_stopped);

@@ -4,14 +4,19 @@
 
 use crate::config::{Config, Validator};
 
+pub const NO_USER: &str = "mongo.uri names no user, and the server asks for one";
+pub const GIVE_USER: &str = "give user and password in SAKIA_MONGO: mongodb://user:password@host/?authSource=admin";
+
 /// What a login is for: each gets a role of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Run,
     Init,
-    /// People and programs that read the buckets.
+    /// People and programs that read the buckets, and people who look at what became of the rest.
     Read,
     Check,
+    /// People who change what is stored: dead letters tried again, the ledger skipped or rebuilt.
+    Mend,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +36,7 @@ pub struct Privilege {
 }
 
 impl Purpose {
-    pub const ALL: [Self; 4] = [Self::Run, Self::Init, Self::Read, Self::Check];
+    pub const ALL: [Self; 5] = [Self::Run, Self::Init, Self::Read, Self::Check, Self::Mend];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -39,6 +44,7 @@ impl Purpose {
             Self::Init => "init",
             Self::Read => "read",
             Self::Check => "check",
+            Self::Mend => "mend",
         }
     }
 }
@@ -85,18 +91,22 @@ pub fn needed(config: &Config, purpose: Purpose) -> Vec<Privilege> {
                 shard_keys,
             ]
         }
-        Purpose::Read => vec![on(readings, &["find"]), on(&ledger, &["find"]), on(&view, &["find"])],
+        Purpose::Read => [readings, &ledger, &dead, &view].map(|collection| on(collection, &["find"])).into(),
         Purpose::Check => vec![
             list,
             on(readings, &["find", "indexStats", "listIndexes"]),
             on(&ledger, &["find"]),
-            on(&dead, &["find"]),
             shard_keys,
             Privilege {
                 resource: Resource::Cluster,
                 actions: vec!["replSetGetConfig", "serverStatus"],
                 is_for_shards: false,
             },
+        ],
+        Purpose::Mend => vec![
+            on(readings, &["find", "insert"]),
+            on(&ledger, &["find", "insert", "update"]),
+            on(&dead, &["find", "insert", "update"]),
         ],
     }
 }
@@ -105,17 +115,21 @@ pub fn needed(config: &Config, purpose: Purpose) -> Vec<Privilege> {
 /// of its documents, and not the action. `target` is the command's collection, if it has one.
 pub fn explain(message: &str, verb: &str, database: &str, target: Option<&str>) -> String {
     if message.contains("requires authentication") {
-        return "the server asks for a login, and mongo.uri has none; give it in SAKIA_MONGO as \
-                mongodb://user:password@host/..., and authSource=admin if it is kept there"
-            .to_owned();
+        return format!("{NO_USER}; {GIVE_USER}");
     }
     let action = match verb {
+        "aggregate" if message.contains("$indexStats") => "indexStats",
         "aggregate" | "count" | "distinct" => "find",
         "create" => "createCollection (or insert)",
+        "update" if message.contains("upsert: true") => "update (or insert)",
         "createIndexes" => "createIndex",
         other => other,
     };
-    let place = target.map_or_else(|| database.to_owned(), |target| format!("{database}.{target}"));
+    let place = match (target, verb) {
+        (Some(target), _) => format!("{database}.{target}"),
+        (None, "replSetGetConfig" | "serverStatus") => "the cluster".to_owned(),
+        (None, _) => database.to_owned(),
+    };
     format!(
         "the login in mongo.uri lacks the action {action} on {place}; `sakia init --print-roles` prints roles that \
          are enough"
@@ -153,6 +167,8 @@ mod tests {
         let text = explain(message, "createIndexes", "sakia", Some("readings"));
         assert!(text.contains("action createIndex on sakia.readings;") && !text.contains("documents"), "{text}");
         assert!(explain(message, "listCollections", "sakia", None).contains("action listCollections on sakia;"));
+        let upsert = "not authorized on a to execute command { update: \"l\", updates: [ { upsert: true } ] }";
+        assert!(explain(upsert, "update", "a", Some("l")).contains("action update (or insert) on a.l;"));
         assert!(explain("command find requires authentication", "find", "a", None).contains("SAKIA_MONGO"));
     }
 }

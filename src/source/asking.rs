@@ -15,7 +15,7 @@ use crate::config::Kafka;
 
 /// One try, after which it is looked whether the client has given a reason.
 const TRY: Duration = Duration::from_secs(2);
-/// Between two looks for a topic, and how long it is listened for one more reason.
+/// Between two looks for a topic.
 const LOOK: Duration = Duration::from_millis(250);
 /// Different reasons that are kept: one a broker is enough.
 const MAX_HEARD: usize = 4;
@@ -91,6 +91,8 @@ impl Asker {
             if let Ok(metadata) = self.consumer.fetch_metadata(None, TRY.min(timeout)) {
                 return Ok(metadata);
             }
+            // Serves the callbacks, by which the reasons come.
+            while self.consumer.poll(Duration::ZERO).is_some() {}
             if clock.now().0 >= timeout.as_millis() as u64 {
                 return Err(self.unreachable(timeout));
             }
@@ -116,18 +118,11 @@ impl Asker {
         }
     }
 
-    /// Names partitions in the ledger.
     pub fn cluster_id(&self, timeout: Duration) -> Result<String, SourceError> {
         self.consumer.client().fetch_cluster_id(timeout).ok_or_else(|| self.unreachable(timeout))
     }
 
     fn unreachable(&self, waited: Duration) -> SourceError {
-        // Serves the callbacks, by which the reasons come, until there are no more.
-        for _ in 0..MAX_HEARD {
-            if self.consumer.poll(LOOK).is_none() {
-                break;
-            }
-        }
         let told = self.consumer.context().told();
         let reason = if told.is_empty() { String::new() } else { format!(" ({told})") };
         SourceError::Unreachable { brokers: self.brokers.clone(), waited_ms: waited.as_millis() as u64, reason }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
@@ -16,6 +17,7 @@ use rdkafka::statistics::Statistics;
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaRespErr;
 
+use super::SourceError;
 use super::counts::{SourceCounts, set};
 use super::flow::{Limits, Quiet, queue_bytes};
 use crate::clock::Clock;
@@ -73,6 +75,14 @@ pub(super) fn groupless_config(kafka: &Kafka) -> ClientConfig {
     config.remove("group.id");
     config.set("statistics.interval.ms", "0");
     config
+}
+
+/// The cluster's id, which names partitions in the ledger. Asks with a client of its own that joins no group.
+pub fn cluster_id(kafka: &Kafka, timeout: Duration) -> Result<String, SourceError> {
+    let consumer: BaseConsumer = groupless_config(kafka).create().map_err(SourceError::Client)?;
+    let waited_ms = timeout.as_millis() as u64;
+    let unreachable = || SourceError::Unreachable { brokers: kafka.brokers.clone(), waited_ms, reason: String::new() };
+    consumer.client().fetch_cluster_id(timeout).ok_or_else(unreachable)
 }
 
 /// What a rebalance asks for.

@@ -18,10 +18,11 @@ use std::time::Duration;
 use clap::Args;
 
 use self::finding::{Area, Finding, State};
-use self::mongo::LookError;
 use crate::cli::LayerArgs;
 use crate::clock::wall_ms;
-use crate::code::{Code, Failure};
+use crate::code::Failure;
+use crate::commands::reach::{ReachError, runtime};
+use crate::commands::stdout::written;
 use crate::config::Loaded;
 
 const EXAMPLES: &str = "\
@@ -63,12 +64,11 @@ pub fn run(loaded: &Loaded, args: &CheckArgs) -> Result<ExitCode, Failure> {
     } else {
         let findings = check(loaded)?;
         let out = &mut io::stdout().lock();
-        let written = if args.json {
+        written(if args.json {
             writeln!(out, "{}", finding::to_json(&findings))
         } else {
             finding::write_table(out, &findings)
-        };
-        written.map_err(|error| Failure::new(Code::Failed, format_args!("cannot write the report: {error}")))?;
+        })?;
         finding::is_sound(&findings)
     };
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -76,15 +76,13 @@ pub fn run(loaded: &Loaded, args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 fn check(loaded: &Loaded) -> Result<Vec<Finding>, Failure> {
     let config = &loaded.config;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::new(Code::Failed, format_args!("cannot start a runtime: {error}")))?;
+    let runtime = runtime()?;
     let now_ms = wall_ms();
     let mut findings = vec![Finding::new(Area::Configuration, State::Ok, "values", loaded.origins())];
     // The ledger before Kafka: where a topic ends must not be older than what is covered of it.
     let mongo = runtime.block_on(async {
         let (server, facts) = mongo::look(config).await?;
-        Ok::<_, LookError>((facts, ledger::look(&server, config).await))
+        Ok::<_, ReachError>((facts, ledger::look(&server, config).await))
     });
     let kafka = kafka::look(config, KAFKA_WAIT, now_ms);
     match &kafka {

@@ -8,10 +8,12 @@ use mongodb::bson::{Bson, Document, doc};
 use mongodb::options::ReadConcern;
 use serde_json::json;
 
+use super::Letters;
 use super::filter::{FilterArgs, StateArg};
-use super::{Letters, unwritten};
 use crate::cli::LayerArgs;
+use crate::clock::wall_ms;
 use crate::code::Failure;
+use crate::commands::stdout::written;
 
 #[derive(Debug, Args)]
 pub(super) struct CountArgs {
@@ -40,8 +42,8 @@ struct Row {
 pub(super) async fn run(letters: &Letters, args: &CountArgs) -> Result<ExitCode, Failure> {
     let rows = rows(letters, args).await?;
     let out = &mut io::stdout().lock();
-    let written = if args.json { rows.iter().try_for_each(|row| row_json(out, row)) } else { table(out, &rows) };
-    unwritten(written)
+    let printed = if args.json { rows.iter().try_for_each(|row| row_json(out, row)) } else { table(out, &rows) };
+    written(printed).map(|()| ExitCode::SUCCESS)
 }
 
 async fn rows(letters: &Letters, args: &CountArgs) -> Result<Vec<Row>, Failure> {
@@ -58,7 +60,7 @@ async fn rows(letters: &Letters, args: &CountArgs) -> Result<Vec<Row>, Failure> 
         "_id": { "topic": "$topic", "partition": "$partition", "reason": "$reason", "state": state, "run": run },
         "n": { "$sum": 1_i64 },
     };
-    let wanted = doc! { "$and": [args.filter.document(), args.state.document()] };
+    let wanted = doc! { "$and": [args.filter.document(wall_ms()), args.state.document()] };
     let steps = [doc! { "$match": wanted }, doc! { "$group": group }, doc! { "$sort": { "_id": 1 } }];
     let counted = letters.0.aggregate(steps).read_concern(ReadConcern::majority()).allow_disk_use(true).await;
     let mut counted = counted.map_err(|error| letters.failed(error))?;

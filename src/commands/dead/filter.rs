@@ -1,8 +1,9 @@
 //! Which dead letters are meant: options to a filter.
 
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
 use mongodb::bson::{Bson, DateTime, Document, doc};
+
+use crate::commands::when::{When, parse_when};
 
 /// Which letters
 #[derive(Clone, Debug, Default, Args)]
@@ -17,12 +18,12 @@ pub(super) struct FilterArgs {
     /// With this reason, such as `missing_time`; may be repeated
     #[arg(long)]
     reason: Vec<String>,
-    /// Of records with this Kafka timestamp or a later one: 2026-11-30, or 2026-11-30T12:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    from: Option<i64>,
+    /// Of records with this Kafka timestamp or a later one: RFC 3339, a date, or before now such as -2d
+    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true)]
+    from: Option<When>,
     /// Of records with an earlier Kafka timestamp. Letters of refused samples have none, and never match a time
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    to: Option<i64>,
+    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true)]
+    to: Option<When>,
     /// Of offsets from A up to, not including, B
     #[arg(long, value_name = "A..B", value_parser = parse_offsets)]
     offsets: Option<Offsets>,
@@ -50,7 +51,7 @@ pub(super) enum StateArg {
 }
 
 impl FilterArgs {
-    pub(super) fn document(&self) -> Document {
+    pub(super) fn document(&self, now_ms: i64) -> Document {
         let mut filter = Document::new();
         for (name, values) in [("topic", &self.topic), ("reason", &self.reason)] {
             if !values.is_empty() {
@@ -60,7 +61,7 @@ impl FilterArgs {
         if !self.partition.is_empty() {
             filter.insert("partition", doc! { "$in": &self.partition });
         }
-        let time = |ms: i64| Bson::DateTime(DateTime::from_millis(ms));
+        let time = |when: When| Bson::DateTime(DateTime::from_millis(when.ms(now_ms)));
         insert_range(&mut filter, "timestamp", self.from.map(time), self.to.map(time));
         if let Some(Offsets { from, to }) = self.offsets {
             insert_range(&mut filter, "offset", from.map(Bson::Int64), to.map(Bson::Int64));
@@ -89,16 +90,6 @@ fn insert_range(filter: &mut Document, name: &str, from: Option<Bson>, to: Optio
     }
 }
 
-/// Milliseconds of a time with its zone, or of a day's start in UTC.
-fn parse_time(text: &str) -> Result<i64, String> {
-    let start_of_day = || format!("{text}T00:00:00Z").parse::<Timestamp>();
-    let time = text.parse::<Timestamp>().or_else(|_| start_of_day());
-    time.map(Timestamp::as_millisecond).map_err(|_| {
-        "write a day, such as 2026-11-30 (from midnight UTC), or a time with its zone, such as 2026-11-30T12:00:00Z"
-            .into()
-    })
-}
-
 fn parse_offsets(text: &str) -> Result<Offsets, String> {
     let (from, to) = text.split_once("..").ok_or("write A..B, A.. or ..B")?;
     let number = |part: &str| match part {
@@ -119,15 +110,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_days_or_have_a_zone() {
-        assert_eq!(parse_time("1970-01-02"), Ok(86_400_000));
-        assert_eq!(parse_time("1970-01-01T01:00:00+01:00"), Ok(0));
-        for wrong in ["1970-01-01T00:00:00", "yesterday", "", "1794744000"] {
-            assert!(parse_time(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
     fn offsets_are_half_open_and_may_lack_an_end() {
         assert_eq!(parse_offsets("3..7"), Ok(Offsets { from: Some(3), to: Some(7) }));
         assert_eq!(parse_offsets("..7"), Ok(Offsets { from: None, to: Some(7) }));
@@ -138,11 +120,11 @@ mod tests {
 
     #[test]
     fn what_is_not_said_does_not_filter() {
-        assert_eq!(FilterArgs::default().document(), doc! {});
+        assert_eq!(FilterArgs::default().document(7), doc! {});
         let args = FilterArgs {
             topic: vec!["t".into()],
             partition: vec![1, 2],
-            from: Some(5),
+            from: Some(When::Ago(2)),
             offsets: parse_offsets("..9").ok(),
             ..FilterArgs::default()
         };
@@ -150,6 +132,6 @@ mod tests {
             "topic": { "$in": ["t"] }, "partition": { "$in": [1, 2] },
             "timestamp": { "$gte": DateTime::from_millis(5) }, "offset": { "$lt": 9_i64 },
         };
-        assert_eq!(args.document(), expected);
+        assert_eq!(args.document(7), expected);
     }
 }

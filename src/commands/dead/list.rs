@@ -4,14 +4,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use jiff::Timestamp;
 use mongodb::bson::{Document, doc};
 use serde_json::json;
 
 use super::filter::{FilterArgs, StateArg};
-use super::{Letters, letter, unwritten};
+use super::{Letters, letter};
 use crate::cli::LayerArgs;
+use crate::clock::wall_ms;
 use crate::code::Failure;
+use crate::commands::stdout::written;
+use crate::commands::when::time_text;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
@@ -31,7 +33,7 @@ pub(super) struct ListArgs {
 }
 
 pub(super) async fn run(letters: &Letters, args: &ListArgs) -> Result<ExitCode, Failure> {
-    let filter = doc! { "$and": [args.filter.document(), args.state.document()] };
+    let filter = doc! { "$and": [args.filter.document(wall_ms()), args.state.document()] };
     let mut found = letters.find(filter, doc! { "value": 0, "key": 0, "headers": 0 }).await?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut left = args.limit.unwrap_or(u64::MAX);
@@ -40,13 +42,13 @@ pub(super) async fn run(letters: &Letters, args: &ListArgs) -> Result<ExitCode, 
         && let Some(letter) = letters.next(&mut found).await?
     {
         left -= 1;
-        let written = if args.json { line_json(&mut out, &letter) } else { line(&mut out, &letter, is_first) };
+        let printed = if args.json { line_json(&mut out, &letter) } else { line(&mut out, &letter, is_first) };
         is_first = false;
-        if written.is_err() {
-            return unwritten(written);
+        if printed.is_err() {
+            return written(printed).map(|()| ExitCode::SUCCESS);
         }
     }
-    unwritten(out.flush())
+    written(out.flush()).map(|()| ExitCode::SUCCESS)
 }
 
 /// The reading's place is first and what is wrong last: of those the lengths differ most.
@@ -90,7 +92,7 @@ pub(super) fn facts(letter: &Document) -> serde_json::Value {
 /// The record's own time.
 pub(super) fn time(letter: &Document) -> Option<String> {
     let ms = letter.get_datetime("timestamp").ok()?.timestamp_millis();
-    Some(Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}")))
+    Some(time_text(ms))
 }
 
 #[cfg(test)]

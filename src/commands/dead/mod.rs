@@ -8,7 +8,6 @@ mod pretty;
 mod replay;
 mod show;
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -18,8 +17,9 @@ use mongodb::{Collection, Cursor};
 
 use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
+use crate::commands::reach::{reach, runtime};
 use crate::commands::server::{CommandError, Server};
-use crate::config::{Config, redact_uri};
+use crate::config::Config;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,31 +64,20 @@ enum DeadCommand {
 struct Letters(Collection<Document>);
 
 pub fn run(config: &Config, args: &DeadArgs) -> Result<ExitCode, Failure> {
-    // Of one thread: those of a larger one may panic in the driver's timers while it is taken down.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::new(Code::Failed, format_args!("cannot start a runtime: {error}")))?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let (server, letters) = open(config).await?;
         match &args.command {
             DeadCommand::List(args) => list::run(&letters, args).await,
             DeadCommand::Count(args) => count::run(&letters, args).await,
             DeadCommand::Show(args) => show::run(&letters, args).await,
-            DeadCommand::Replay(args) => replay::run(config, server.db(), &letters, args).await,
+            DeadCommand::Replay(args) => replay::run(config, server.database(), &letters, args).await,
         }
     })
 }
 
 async fn open(config: &Config) -> Result<(Server, Letters), Failure> {
-    let uri = redact_uri(&config.mongo.uri.0);
-    let server = Server::connect(&config.mongo, "dead").await;
-    let server =
-        server.map_err(|error| Failure::new(Code::Failed, format_args!("mongo.uri {uri} cannot be used: {error}")))?;
-    server.hello().await.map_err(|reason| {
-        let advice = "check that it runs, and the address and login in mongo.uri";
-        Failure::new(Code::MongoUnreachable, format_args!("the server at {uri} cannot be asked: {reason}; {advice}"))
-    })?;
-    let letters = Letters(server.db().collection(&format!("{}_dead", config.mongo.collection)));
+    let (server, _) = reach(&config.mongo, "dead").await?;
+    let letters = Letters(server.database().collection(&format!("{}_dead", config.mongo.collection)));
     Ok((server, letters))
 }
 
@@ -99,6 +88,13 @@ impl Letters {
         find.read_concern(ReadConcern::majority()).await.map_err(|error| self.failed(error))
     }
 
+    /// All topics that letters of `filter` are of.
+    async fn topics(&self, filter: Document) -> Result<Vec<String>, Failure> {
+        let topics = self.0.distinct("topic", filter).read_concern(ReadConcern::majority()).await;
+        let topics = topics.map_err(|error| self.failed(error))?;
+        Ok(topics.iter().filter_map(|topic| topic.as_str().map(str::to_owned)).collect())
+    }
+
     async fn next(&self, cursor: &mut Cursor<Document>) -> Result<Option<Document>, Failure> {
         if !cursor.advance().await.map_err(|error| self.failed(error))? {
             return Ok(None);
@@ -107,21 +103,13 @@ impl Letters {
     }
 
     fn failed(&self, error: mongodb::error::Error) -> Failure {
-        let error = CommandError::from(error);
+        let namespace = self.0.namespace();
+        let target = ("find".to_owned(), Some(namespace.coll));
+        let error = CommandError::from(error).explained(&target, &namespace.db);
         let code = match error {
             CommandError::Refused { .. } => Code::MongoRefused,
             _ => Code::MongoUnreachable,
         };
         Failure::new(code, format_args!("{} cannot be read: {error}", self.0.namespace()))
-    }
-}
-
-/// The report cannot be written. A reader that has seen enough, as `head` does, is no failure.
-fn unwritten(written: io::Result<()>) -> Result<ExitCode, Failure> {
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Code::Failed, format_args!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
     }
 }

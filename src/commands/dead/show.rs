@@ -8,9 +8,10 @@ use clap::Args;
 use mongodb::bson::{Document, doc};
 use serde_json::{Value, json};
 
-use super::{Letters, letter, list, pretty, unwritten};
+use super::{Letters, letter, list, pretty};
 use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
+use crate::commands::stdout::written;
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
@@ -43,9 +44,9 @@ pub(super) async fn run(letters: &Letters, args: &ShowArgs) -> Result<ExitCode, 
     let mut n_shown = 0;
     while let Some(document) = letters.next(&mut found).await? {
         n_shown += 1;
-        let written = if args.json { show_json(&mut out, &document) } else { show(&mut out, &document) };
-        if written.is_err() {
-            return unwritten(written);
+        let printed = if args.json { show_json(&mut out, &document) } else { show(&mut out, &document) };
+        if printed.is_err() {
+            return written(printed).map(|()| ExitCode::SUCCESS);
         }
     }
     if n_shown == 0 {
@@ -53,7 +54,7 @@ pub(super) async fn run(letters: &Letters, args: &ShowArgs) -> Result<ExitCode, 
         let message = format_args!("{topic}/{partition} has no dead letter at offset {offset}; {advice}");
         return Err(Failure::new(Code::DeadLetterUnknown, message));
     }
-    unwritten(out.flush())
+    written(out.flush()).map(|()| ExitCode::SUCCESS)
 }
 
 fn show(out: &mut impl Write, document: &Document) -> io::Result<()> {

@@ -15,8 +15,10 @@ use serde_json::json;
 
 use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
+use crate::commands::reach::{ReachError, reach_primary, runtime};
 use crate::commands::server::{CommandError, Server};
-use crate::config::{Config, redact_uri};
+use crate::commands::stdout::written;
+use crate::config::Config;
 use steps::{Needed, State, Step};
 
 const EXAMPLES: &str = "\
@@ -47,24 +49,14 @@ pub struct InitArgs {
 
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    #[error("cannot start a runtime: {0}")]
-    Runtime(io::Error),
-    #[error("mongo.uri {uri} cannot be used: {reason}")]
-    Uri { uri: String, reason: CommandError },
-    #[error(
-        "the server at {uri} cannot be asked: {reason}; check that it runs, and the address and login in mongo.uri"
-    )]
-    Unreachable { uri: String, reason: CommandError },
     #[error("{0}")]
-    Topology(String),
+    Unreached(#[from] ReachError),
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
     #[error("{what}: {reason}")]
     Command { what: String, reason: CommandError },
     #[error("others keep creating and dropping {namespace}; run init again once they are done")]
     Unsettled { namespace: String },
-    #[error("cannot write the report: {0}")]
-    Report(io::Error),
 }
 
 /// Attempts, where another process creates the same things at the same time.
@@ -79,12 +71,10 @@ struct Done {
 impl From<InitError> for Failure {
     fn from(error: InitError) -> Self {
         let code = match error {
-            InitError::Uri { .. } => Code::MongoUri,
-            InitError::Unreachable { reason: CommandError::Unanswered(_), .. } => Code::MongoUnreachable,
-            InitError::Unreachable { .. } | InitError::Command { .. } => Code::MongoRefused,
-            InitError::Topology(_) => Code::MongoUnsuitable,
+            InitError::Unreached(error) => return error.into(),
+            InitError::Command { .. } => Code::MongoRefused,
             InitError::Refused(_) => Code::CollectionUnfit,
-            InitError::Runtime(_) | InitError::Unsettled { .. } | InitError::Report(_) => Code::Failed,
+            InitError::Unsettled { .. } => Code::Failed,
         };
         Self::new(code, error)
     }
@@ -92,27 +82,22 @@ impl From<InitError> for Failure {
 
 pub fn run(config: &Config, args: &InitArgs) -> Result<ExitCode, Failure> {
     if args.print_roles {
-        roles::print(&mut io::stdout().lock(), config, args.json).map_err(InitError::Report)?;
+        written(roles::print(&mut io::stdout().lock(), config, args.json))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(InitError::Runtime)?;
-    let done = runtime.block_on(init(config, args.dry_run))?;
+    let done = runtime()?.block_on(init(config, args.dry_run))?;
     let (out, notes) = (&mut io::stdout().lock(), &mut io::stderr().lock());
-    let reported = match (args.json, args.dry_run) {
+    written(match (args.json, args.dry_run) {
         (true, _) => report_json(out, config, args.dry_run, &done),
         (false, true) => report_commands(out, notes, config, &done),
         (false, false) => report_text(out, &done),
-    };
-    reported.map_err(InitError::Report)?;
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn init(config: &Config, dry_run: bool) -> Result<Done, InitError> {
-    let uri = || redact_uri(&config.mongo.uri.0);
-    let server = Server::connect(&config.mongo, "init").await;
-    let server = server.map_err(|reason| InitError::Uri { uri: uri(), reason })?;
-    let hello = server.hello().await.map_err(|reason| InitError::Unreachable { uri: uri(), reason })?;
-    let topology = steps::check_topology(&hello).map_err(InitError::Topology)?;
+    let (server, hello) = reach_primary(&config.mongo, "init").await?;
+    let topology = steps::check_topology(&hello).map_err(ReachError::Unsuitable)?;
     // What earlier attempts created counts as created, not as found.
     let mut created = Vec::new();
     for _ in 0..MAX_ATTEMPTS {

@@ -43,8 +43,9 @@ fn what_for(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Run => "sakia run: stores readings",
         Purpose::Init => "sakia init: makes and changes collections and indexes",
-        Purpose::Read => "sakia read, and whatever else reads the samples",
+        Purpose::Read => "sakia read, ledger, dead list, count and show, and whatever else reads the samples",
         Purpose::Check => "sakia check: looks at everything and changes nothing",
+        Purpose::Mend => "sakia dead replay, ledger skip, incarnation and rebuild: changes what is stored",
     }
 }
 
@@ -76,7 +77,7 @@ mod tests {
     #[test]
     fn a_script_for_people() {
         let script = printed(false);
-        assert_eq!(script.matches("admin.createRole({\n").count(), 4, "{script}");
+        assert_eq!(script.matches("admin.createRole({\n").count(), 5, "{script}");
         let is_dead = |line: &&str| line.contains(r#""collection":"r_dead""#) && line.contains(r#"["find","insert"]"#);
         assert_eq!(script.lines().filter(is_dead).count(), 1, "{script}");
         assert!(script.contains("user: \"sakia_r_run\", pwd: passwordPrompt(), roles: [\"sakia_r_run\"]"), "{script}");
@@ -87,6 +88,6 @@ mod tests {
         let printed: Value = serde_json::from_str(&printed(true)).unwrap();
         assert_eq!(printed["roles"][0]["createRole"], "sakia_r_run");
         assert_eq!(printed["users"][3], json!({"createUser": "sakia_r_check", "roles": ["sakia_r_check"]}));
-        assert_eq!(printed["roles"][3]["privileges"][5]["resource"], json!({"cluster": true}));
+        assert_eq!(printed["roles"][3]["privileges"][4]["resource"], json!({"cluster": true}));
     }
 }

@@ -9,14 +9,13 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::code::{Code, Failure};
 use crate::config::Kafka;
-use crate::source::SourceError;
 use crate::source::asking::Asker;
 
 /// Longest wait for one answer: somebody waits at a terminal.
 const WAIT: Duration = Duration::from_secs(10);
 
 pub(super) struct Broker<'a> {
-    group: &'a str,
+    kafka: &'a Kafka,
     asker: Asker,
     pub(super) cluster: String,
 }
@@ -30,10 +29,11 @@ pub(super) struct Ends {
 
 impl<'a> Broker<'a> {
     pub(super) fn connect(kafka: &'a Kafka) -> Result<Self, Failure> {
-        let failed = |error: SourceError| Failure::new(error.code(), error);
-        let asker = Asker::new(kafka).map_err(failed)?;
-        let cluster = asker.cluster_id(WAIT).map_err(failed)?;
-        Ok(Self { group: &kafka.group, asker, cluster })
+        let asker = Asker::new(kafka)?;
+        // It is this that collects the reasons of brokers that do not answer.
+        asker.metadata(WAIT)?;
+        let cluster = asker.cluster_id(WAIT)?;
+        Ok(Self { kafka, asker, cluster })
     }
 
     /// Partitions of a topic; empty if there is no such topic.
@@ -63,8 +63,11 @@ impl<'a> Broker<'a> {
         for &partition in partitions {
             list.add_partition(topic, partition);
         }
-        let committed = self.asker.consumer().committed_offsets(list, WAIT);
-        let committed = committed.map_err(|error| unanswered(topic, "commits", &error))?;
+        let committed = self
+            .asker
+            .consumer()
+            .committed_offsets(list, WAIT)
+            .map_err(|error| unanswered(topic, "commits", &error))?;
         let known = committed.elements_for_topic(topic);
         let known = known.iter().filter_map(|element| match element.offset() {
             Offset::Offset(offset) => Some((element.partition(), offset)),
@@ -75,7 +78,7 @@ impl<'a> Broker<'a> {
 
     /// Members of the configured group that run now.
     pub(super) fn n_members(&self) -> Result<usize, Failure> {
-        let group = self.group;
+        let group = &self.kafka.group;
         let listed = self.asker.consumer().client().fetch_group_list(Some(group), WAIT);
         let listed = listed.map_err(|error| unanswered(group, "members of group", &error))?;
         Ok(listed.groups().iter().filter(|found| found.name() == group).map(|found| found.members().len()).sum())

@@ -21,8 +21,9 @@ use tokio::runtime::Runtime;
 
 use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
+use crate::commands::reach::{reach, runtime};
 use crate::commands::server::Server;
-use crate::config::{Config, redact_uri};
+use crate::config::Config;
 use crate::sink::ledger::Ledger;
 
 const EXAMPLES: &str = "\
@@ -91,16 +92,8 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn start(config: &'a Config) -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| failed(format_args!("cannot start a runtime: {error}")))?;
-        let uri = redact_uri(&config.mongo.uri.0);
-        let server = runtime.block_on(Server::connect(&config.mongo, "ledger"));
-        let server = server.map_err(|error| failed(format_args!("mongo.uri {uri} cannot be used: {error}")))?;
-        // With a short time-out: the ledger's own commands would wait for a wrong address much longer.
-        runtime.block_on(server.hello()).map_err(|error| {
-            let advice = "check that it runs, and the address and login in mongo.uri";
-            Failure::new(Code::MongoUnreachable, format_args!("the server at {uri} cannot be asked: {error}; {advice}"))
-        })?;
+        let runtime = runtime()?;
+        let (server, _) = runtime.block_on(reach(&config.mongo, "ledger"))?;
         Ok(Self { config, runtime, server })
     }
 

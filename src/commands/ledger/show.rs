@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::Session;
 use super::broker::{Broker, Ends};
 use super::confirm::say;
 use super::timeline::{Segment, bar, grouped, segments};
-use super::{Session, failed};
 use crate::cli::LayerArgs;
 use crate::code::Failure;
+use crate::commands::stdout::written;
 use crate::record::Origin;
 use crate::sink::ledger::entry::Entry;
 use crate::sink::ledger::{Kept, KeptContract, KeptEntry};
@@ -267,7 +268,5 @@ fn first_seen(contract: &KeptContract) -> Option<String> {
 
 pub(super) fn print(text: &str) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| failed(format_args!("cannot write the report: {error}")))?;
-    Ok(ExitCode::SUCCESS)
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush())).map(|()| ExitCode::SUCCESS)
 }

@@ -18,7 +18,7 @@ struct Sum {
     origin: Option<Origin>,
 }
 
-/// Reads all buckets and dead letters once; those of replays tell nothing of what was read.
+/// Reads all buckets and dead letters once.
 pub(super) fn survey(session: &Session<'_>) -> Result<Streams, Failure> {
     let collection = &session.config.mongo.collection;
     let mut sums: BTreeMap<StreamId, Sum> = BTreeMap::new();
@@ -69,11 +69,10 @@ fn letters_group() -> Document {
 
 /// Takes as long as it takes: the whole collection is read.
 fn sums_of(session: &Session<'_>, collection: &str, group: &Document) -> Result<Vec<Document>, Failure> {
-    // A replay's stream holds offsets that belong to others, and covers none.
-    let of_partitions = doc! { "_id.s": { "$not": { "$lt": 0_i64 } } };
+    // A replay's streams are negative and cover no offsets: theirs are of other streams too.
+    let of_members = doc! { "$match": { "_id.s": { "$gte": 0_i64 } } };
     let command = doc! {
-        "aggregate": collection, "pipeline": [{ "$match": of_partitions }, { "$group": group.clone() }],
-        "allowDiskUse": true,
+        "aggregate": collection, "pipeline": [of_members, { "$group": group.clone() }], "allowDiskUse": true,
         "cursor": { "batchSize": 1_000_000 }, "readConcern": { "level": "majority" },
     };
     let reply = session.runtime.block_on(session.server.run(command)).map_err(|error| {

@@ -18,9 +18,10 @@ use mongodb::bson::RawDocument;
 use crate::cli::LayerArgs;
 use crate::clock::{Clock, wall_ms};
 use crate::code::{Code, Failure};
-use crate::commands::server::{CommandError, Server};
-use crate::commands::when::{When, parse_when};
-use crate::config::{Config, parse_size, redact_uri};
+use crate::commands::reach::{ReachError, reach, runtime};
+use crate::commands::server::CommandError;
+use crate::commands::when::{When, parse_when, time_text};
+use crate::config::{Config, parse_size};
 use merge::Waiting;
 use output::{Form, Output};
 use query::Span;
@@ -73,16 +74,10 @@ enum Format {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("cannot start a runtime: {0}")]
-    Runtime(io::Error),
     #[error("{0}")]
     Misuse(String),
-    #[error("mongo.uri {uri} cannot be used: {reason}")]
-    Uri { uri: String, reason: CommandError },
-    #[error(
-        "the server at {uri} cannot be asked: {reason}; check that it runs, and the address and login in mongo.uri"
-    )]
-    Unreachable { uri: String, reason: CommandError },
+    #[error("{0}")]
+    Unreached(#[from] ReachError),
     #[error("the readings cannot be read: {0}")]
     Command(#[from] CommandError),
     #[error(
@@ -110,7 +105,7 @@ impl From<mongodb::error::Error> for ReadError {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         let code = match error {
-            ReadError::Unreachable { .. } => Code::MongoUnreachable,
+            ReadError::Unreached(error) => return error.into(),
             ReadError::Command(_) => Code::MongoRefused,
             ReadError::Unreadable { .. } => Code::BucketUnusable,
             _ => Code::Failed,
@@ -120,8 +115,7 @@ impl From<ReadError> for Failure {
 }
 
 pub fn run(config: &Config, args: &ReadArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ReadError::Runtime)?;
-    match runtime.block_on(read(config, args)) {
+    match runtime()?.block_on(read(config, args)) {
         // Whoever took the output, such as `head`, has had enough.
         Err(ReadError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         read => read.map(|()| ExitCode::SUCCESS).map_err(Failure::from),
@@ -167,7 +161,7 @@ fn span(args: &ReadArgs) -> Result<Span, ReadError> {
     let ms = |when: Option<When>, otherwise| when.map_or(otherwise, |when| when.ms(now));
     let span = Span { from: ms(args.from, i64::MIN), to: ms(args.to, i64::MAX) };
     if span.from >= span.to {
-        let (from, to) = (output::time_text(span.from), output::time_text(span.to));
+        let (from, to) = (time_text(span.from), time_text(span.to));
         return Err(ReadError::Misuse(format!("--from {from} is not before --to {to}")));
     }
     if args.format == Format::Jsonl && !args.fields.is_empty() {
@@ -177,10 +171,7 @@ fn span(args: &ReadArgs) -> Result<Span, ReadError> {
 }
 
 async fn open(config: &Config) -> Result<Source, ReadError> {
-    let uri = || redact_uri(&config.mongo.uri.0);
-    let server = Server::connect(&config.mongo, "read").await;
-    let server = server.map_err(|reason| ReadError::Uri { uri: uri(), reason })?;
-    server.hello().await.map_err(|reason| ReadError::Unreachable { uri: uri(), reason })?;
+    let (server, _) = reach(&config.mongo, "read").await?;
     Ok(Source::open(server, config).await?)
 }
 

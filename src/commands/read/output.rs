@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use mongodb::bson::{Bson, DateTime, RawBsonRef, RawDocument};
+use mongodb::bson::{Bson, RawBsonRef, RawDocument};
 
 use super::merge::{Sample, Waiting};
+use crate::commands::when::time_text;
 
 /// Where a line goes and what it looks like.
 #[derive(Debug)]
@@ -89,12 +90,6 @@ impl<W: Write> Output<W> {
 pub(super) fn names(samples: &[Waiting]) -> Vec<String> {
     let fields = samples.iter().flat_map(|sample| sample.sample().info.iter().filter_map(Result::ok));
     fields.map(|(name, _)| name.as_str().to_owned()).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-/// RFC 3339 in UTC, always with milliseconds, so that text sorts as time does.
-pub(super) fn time_text(ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(ms)
-        .map_or_else(|_| DateTime::from_millis(ms).to_string(), |at| format!("{at:.3}"))
 }
 
 fn cell(row: &mut Vec<u8>, text: &str) {

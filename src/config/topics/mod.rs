@@ -28,6 +28,23 @@ pub enum Unrouted {
 }
 
 impl Config {
+    /// The topics that are named one by one.
+    pub fn named_topics(&self) -> Vec<String> {
+        self.kafka.topics.iter().filter(|entry| !is_pattern(entry)).cloned().collect()
+    }
+
+    /// What a member would subscribe to: the topics that are named, whether they are there or not, then those of `visible`
+    /// that patterns find, in the order of the alphabet.
+    pub fn topics_among(&self, visible: &[String]) -> Vec<String> {
+        let mut topics = self.named_topics();
+        let mut found: Vec<_> = self.kafka.topics.iter().flat_map(|entry| found_by(entry, visible)).cloned().collect();
+        found.sort_unstable();
+        found.dedup();
+        found.retain(|name| !topics.contains(name));
+        topics.extend(found);
+        topics
+    }
+
     /// The decoder that reads `topic`. One that names it exactly goes before any pattern, whatever their order.
     pub fn decoder_for(&self, topic: &str) -> Result<&DecoderTable, Unrouted> {
         let names = |table: &&DecoderTable| table.topics.iter().any(|entry| entry == topic);
@@ -47,26 +64,18 @@ impl Config {
     }
 }
 
-impl Config {
-    /// What is to be read of the topics that there are: first those that are named, there or not, then those that match
-    /// a pattern.
-    pub fn topics_among<'a>(&self, visible: impl Iterator<Item = &'a str>) -> Vec<String> {
-        let named = self.kafka.topics.iter().filter(|entry| !is_pattern(entry)).cloned();
-        let mut topics: Vec<_> = named.collect();
-        let is_meant = |topic: &str| {
-            let is_internal = INTERNAL_TOPICS.split(',').any(|name| name.trim_matches(['^', '$']) == topic);
-            !is_internal && self.kafka.topics.iter().any(|entry| matches(entry, topic))
-        };
-        let mut matching: Vec<_> = visible.filter(|topic| is_meant(topic)).map(str::to_owned).collect();
-        matching.retain(|topic| !topics.contains(topic));
-        matching.sort_unstable();
-        topics.append(&mut matching);
-        topics
-    }
-}
-
 pub fn is_pattern(entry: &str) -> bool {
     entry.starts_with('^')
+}
+
+/// Those of `visible` that a pattern finds; none where `entry` is a name.
+pub fn found_by<'a>(entry: &str, visible: &'a [String]) -> Vec<&'a String> {
+    let Some(pattern) = is_pattern(entry).then(|| compiled(entry)) else { return Vec::new() };
+    visible.iter().filter(|name| pattern.is_match(name) && !is_internal(name)).collect()
+}
+
+fn is_internal(topic: &str) -> bool {
+    INTERNAL_TOPICS.split(',').any(|pattern| pattern.trim_matches(['^', '$']) == topic)
 }
 
 /// What librdkafka is to subscribe to. One pattern for all as soon as there is any: a topic that two entries match would
@@ -92,7 +101,11 @@ pub(super) fn check_topic(entry: &str) -> Result<(), String> {
 
 /// Whether `entry` is a pattern that `topic` matches.
 fn matches(entry: &str, topic: &str) -> bool {
-    is_pattern(entry) && Regex::new(&anchored(entry)).expect("invariant: checked when it was read").is_match(topic)
+    is_pattern(entry) && compiled(entry).is_match(topic)
+}
+
+fn compiled(pattern: &str) -> Regex {
+    Regex::new(&anchored(pattern)).expect("invariant: checked when it was read")
 }
 
 fn anchored(pattern: &str) -> String {

@@ -57,12 +57,11 @@ fn a_topic_of_two_patterns_is_nobodys_unless_they_are_one_decoders() {
 }
 
 #[test]
-fn what_is_to_be_read_of_what_there_is() {
-    let config = config(&[&["^te", "other"], &["^.*power", "away"]]);
-    let visible = ["tele", "other", "heat", "te-power", "__consumer_offsets"];
-    assert_eq!(config.topics_among(visible.into_iter()), ["other", "away", "te-power", "tele"]);
-    let everything = self::config(&[&["^.*"]]);
-    assert_eq!(everything.topics_among(visible.into_iter()), ["heat", "other", "te-power", "tele"]);
+fn a_subscription_holds_names_and_what_patterns_find_once() {
+    let visible = ["site-b", "other", "site-a", "__consumer_offsets", "named"].map(str::to_owned);
+    let all = config(&[&["^site", "^site-a", "named"], &["missing", "^__c"]]).topics_among(&visible);
+    assert_eq!(all, ["named", "missing", "site-a", "site-b"]);
+    assert!(found_by("site-a", &visible).is_empty(), "a name is no pattern");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::topics;
 use super::world::{NOON, World, admin, client, reading, until};
 
 /// The report, and whether it is content.
-fn report(world: &World, args: &[&str]) -> (Value, bool) {
+pub(super) fn report(world: &World, args: &[&str]) -> (Value, bool) {
     let output = world.sakia("check", &[&["--json"], args].concat()).output().unwrap();
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
@@ -22,7 +22,7 @@ fn report(world: &World, args: &[&str]) -> (Value, bool) {
 }
 
 /// Asserts that there is a finding of this state whose text holds all of `words`.
-fn finds(world: &World, args: &[&str], expected: &[(&str, &[&str])]) {
+pub(super) fn finds(world: &World, args: &[&str], expected: &[(&str, &[&str])]) {
     let (report, is_content) = report(world, args);
     let findings = report["findings"].as_array().unwrap();
     for (state, words) in expected {

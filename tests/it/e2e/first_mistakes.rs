@@ -139,7 +139,7 @@ fn seconds_instead_of_milliseconds_are_recognised() {
     world.send([sent]);
     let log = world.catch_up();
     assert!(log.contains("dead-letters") && log.contains("implausible_time"), "{log}");
-    assert!(log.contains("`sakia check --topic "), "{log}");
+    assert!(log.contains("`sakia check --topic TOPIC`"), "{log}");
     let dead = world.dead();
     assert_eq!(dead[0].get_str("reason").unwrap(), "implausible_time");
     assert!(dead[0].get_str("detail").unwrap().contains("as unix it would be near"), "{dead:?}");

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use sakia::code::{Code, Failure};
 use sakia::record::Assignment;
-use sakia::source::SourceError;
-use sakia::source::asking::Asker;
+use sakia::source::{SourceError, kafka};
 use settings::config;
 use world::{Member, Topic, World, until};
 
@@ -119,7 +118,7 @@ fn a_recreated_topic_has_another_id() {
 #[test]
 fn the_cluster_says_who_it_is() {
     let kafka = config(&Topic::create("cluster", 1)).kafka;
-    let id = || Asker::new(&kafka).unwrap().cluster_id(Duration::from_secs(10)).unwrap();
+    let id = || kafka::cluster_id(&kafka, Duration::from_secs(10)).unwrap();
     assert!(!id().is_empty());
     assert_eq!(id(), id());
 }
@@ -130,7 +129,7 @@ fn a_broker_that_does_not_answer_is_named_and_does_not_hang_the_end() {
     let mut config = config(&topic);
     // Port 1 of this host: nobody listens there.
     "127.0.0.1:1".clone_into(&mut config.kafka.brokers);
-    let error = Asker::new(&config.kafka).unwrap().cluster_id(Duration::from_secs(1)).unwrap_err();
+    let error = kafka::cluster_id(&config.kafka, Duration::from_secs(1)).unwrap_err();
     assert!(matches!(error, SourceError::Unreachable { .. }) && error.to_string().contains("127.0.0.1:1"), "{error}");
     let member = Member::start_with(&World::default(), config, |_| ());
     std::thread::sleep(Duration::from_millis(300));

@@ -1,8 +1,9 @@
 //! Facts of Kafka to findings. Pure.
 
 use super::{Facts, Group, Partition, Topic, retention_ms};
-use crate::commands::check::finding::{Area, Finding, State};
-use crate::config::topics::is_pattern;
+use crate::code::Code;
+use crate::commands::check::finding::{Area, Finding, State, plural};
+use crate::config::topics::{Unrouted, found_by, is_pattern};
 use crate::config::{Config, did_you_mean};
 
 pub(in crate::commands::check) fn judge(config: &Config, facts: &Facts) -> Vec<Finding> {
@@ -11,33 +12,35 @@ pub(in crate::commands::check) fn judge(config: &Config, facts: &Facts) -> Vec<F
         finding(State::Ok, "brokers", format!("{} answer, cluster {}", facts.brokers.join(", "), facts.cluster)),
         finding(State::Ok, "client", format!("librdkafka {}", facts.client)),
     ];
+    findings.extend(config.kafka.topics.iter().filter_map(|entry| judge_pattern(entry, &facts.visible)));
     for topic in &facts.topics {
         findings.extend(judge_topic(config, topic, &facts.visible));
     }
-    findings.extend(judge_patterns(config, facts));
     let n_partitions = facts.topics.iter().map(|topic| topic.partitions.len()).sum();
     findings.push(judge_group(config, &facts.group, n_partitions));
     findings
 }
 
-/// Topics that come later are taken up, so that none is there yet is no mistake by itself.
-fn judge_patterns(config: &Config, facts: &Facts) -> Option<Finding> {
-    let patterns: Vec<_> = config.kafka.topics.iter().filter(|entry| is_pattern(entry)).map(String::as_str).collect();
-    let named = |topic: &Topic| config.kafka.topics.contains(&topic.name);
-    let detail = || format!("no topic that there is matches {}: nothing is read until one does", patterns.join(", "));
-    (!patterns.is_empty() && facts.topics.iter().all(named))
-        .then(|| Finding::new(Area::Kafka, State::Note, "patterns", detail()))
-}
-
 /// The sentence about a topic that is not there, and what to do.
 pub(in crate::commands) fn missing_topic(name: &str, visible: &[String]) -> (String, String) {
     let detail = "does not exist on this cluster, or this user may not see it".to_owned();
-    let known = visible.iter().map(String::as_str);
+    let known = visible.iter().map(String::as_str).filter(|known| !known.starts_with("__"));
     let mend = match did_you_mean(name, known) {
         Some(near) => format!("did you mean {near:?}? Set `topics` of its [[decoder]], or create the topic {name:?}"),
         None => format!("create the topic {name:?}, or set `topics` of its [[decoder]] to one that exists"),
     };
     (detail, mend)
+}
+
+/// What a pattern finds now; `None` where `entry` is a name.
+fn judge_pattern(entry: &str, visible: &[String]) -> Option<Finding> {
+    let finding = |state, detail| Some(Finding::new(Area::Kafka, state, format!("pattern {entry}"), detail));
+    let found = is_pattern(entry).then(|| found_by(entry, visible))?;
+    let Some(first) = found.first() else {
+        return finding(State::Note, "matches no topic now; one that comes later is taken up".into());
+    };
+    let more = if found.len() > 1 { ", ..." } else { "" };
+    finding(State::Ok, format!("matches {} topic{} now: {first}{more}", found.len(), plural(found.len())))
 }
 
 fn judge_topic(config: &Config, topic: &Topic, visible: &[String]) -> Vec<Finding> {
@@ -48,11 +51,11 @@ fn judge_topic(config: &Config, topic: &Topic, visible: &[String]) -> Vec<Findin
         return vec![finding(State::Fail, detail).mend(mend)];
     }
     let mut findings = vec![finding(State::Ok, shape(topic))];
-    if let Err(unrouted) = config.decoder_for(&topic.name) {
-        findings.push(
-            finding(State::Fail, format!("is refused: {unrouted}"))
-                .mend("name it exactly in one [[decoder]], or make the patterns narrower"),
-        );
+    if let Err(Unrouted::Ambiguous { n, patterns, .. }) = config.decoder_for(&topic.name) {
+        let detail =
+            format!("is not read ({}): it matches patterns of {n} decoders: {patterns}", Code::TopicWithoutDecoder);
+        let mend = "name it exactly in the topics of one of them, or make the patterns narrower";
+        findings.push(finding(State::Fail, detail).mend(mend));
     }
     findings.extend(unreadable(topic).map(|detail| {
         finding(State::Fail, detail).mend(
@@ -184,12 +187,16 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        config_of("{ topics = \"t\", device_path = \"@key\", timestamp_missing = \"kafka\" }")
+        reading(&["t"])
     }
 
-    fn config_of(decoders: &str) -> Config {
-        let text = "kafka.brokers = \"h:1\"\nmongo.uri = \"mongodb://h/?replicaSet=rs0\"\n";
-        Config::from_toml(&format!("{text}decoder = [{decoders}]\n")).unwrap()
+    /// One decoder for each of `topics`.
+    fn reading(topics: &[&str]) -> Config {
+        let table = |topic: &&str| {
+            format!("[[decoder]]\ntopics = '{topic}'\ndevice_path = \"@key\"\ntimestamp_missing = \"kafka\"\n")
+        };
+        let servers = "kafka.brokers = \"h:1\"\nmongo.uri = \"mongodb://h/?replicaSet=rs0\"\n";
+        Config::from_toml(&(servers.to_owned() + &topics.iter().map(table).collect::<String>())).unwrap()
     }
 
     fn topic(settings: &[(&str, &str)]) -> Topic {
@@ -246,16 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_judged_by_the_topics_they_match() {
-        let decoder = |topics: &str| {
-            format!("{{ topics = \"{topics}\", device_path = \"@key\", timestamp_missing = \"kafka\" }}")
-        };
-        let one = config_of(&decoder("^t"));
-        check_with(&one, &facts(topic(&[])), &[]);
-        let none = Facts { topics: vec![], ..facts(topic(&[])) };
-        check_with(&one, &none, &[&["Note", "no topic that there is matches ^t"]]);
-        let two = config_of(&[decoder("^t"), decoder("^.*t$")].join(", "));
-        check_with(&two, &facts(topic(&[])), &[&["Fail", "topic t", "matches patterns of 2 decoders", "narrower"]]);
+    fn patterns_find_topics_none_or_those_of_another_pattern() {
+        let facts = Facts { visible: vec!["t".into(), "__t".into()], ..facts(topic(&[])) };
+        check_with(&reading(&["^t"]), &facts, &[]);
+        let found = &judge(&reading(&["^t"]), &facts)[2];
+        assert_eq!((found.what.as_str(), found.detail.as_str()), ("pattern ^t", "matches 1 topic now: t"));
+        check_with(&reading(&["t", "^u"]), &facts, &[&["Note", "pattern ^u", "matches no topic now"]]);
+        let both: &[&str] =
+            &["Fail", "topic t", "topic-without-decoder", "2 decoders: \"^t\", \"^.\"", "name it exactly"];
+        check_with(&reading(&["^t", "^."]), &facts, &[both]);
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub(super) use judge::judge;
 use judge::missing_topic;
 
 use crate::code::{Code, Failure};
+use crate::commands::reach::runtime;
 use crate::config::Config;
-use crate::config::topics::is_pattern;
 use crate::source::SourceError;
 use crate::source::asking::Asker;
 
@@ -33,7 +33,7 @@ pub(super) struct Facts {
     pub(super) cluster: String,
     pub(super) brokers: Vec<String>,
     pub(super) client: String,
-    /// Those that are named, in their order, then those that match a pattern.
+    /// Of the topics that are named, in their order, then of those that patterns find.
     pub(super) topics: Vec<Topic>,
     /// All topics that may be seen, for names that were meant.
     pub(super) visible: Vec<String>,
@@ -73,8 +73,7 @@ pub(super) struct Group {
 /// Asks everything that may be asked; fails only if no broker answers. Blocks.
 pub(super) fn look(config: &Config, timeout: Duration, now_ms: i64) -> Result<Facts, SourceError> {
     let asker = Asker::new(&config.kafka)?;
-    let named: Vec<_> = config.kafka.topics.iter().filter(|entry| !is_pattern(entry)).cloned().collect();
-    let metadata = asker.metadata_of(&named, timeout, TOPIC_PATIENCE)?;
+    let metadata = asker.metadata_of(&config.named_topics(), timeout, TOPIC_PATIENCE)?;
     let mut facts = Facts {
         cluster: asker.cluster_id(timeout)?,
         brokers: metadata.brokers().iter().map(|broker| format!("{}:{}", broker.host(), broker.port())).collect(),
@@ -83,17 +82,17 @@ pub(super) fn look(config: &Config, timeout: Duration, now_ms: i64) -> Result<Fa
         group: group(&asker, &config.kafka.group),
         topics: Vec::new(),
     };
-    for name in config.topics_among(metadata.topics().iter().map(MetadataTopic::name)) {
+    for name in config.topics_among(&facts.visible) {
         let found = metadata.topics().iter().find(|topic| topic.name() == name);
         facts.topics.push(topic(&asker, config, &name, found, now_ms));
     }
     Ok(facts)
 }
 
-/// Topics that a user may have meant: not the brokers' own.
+/// Topics that are there, as far as this user may see them.
 pub(in crate::commands) fn names(metadata: &Metadata) -> Vec<String> {
-    let names = metadata.topics().iter().map(|topic| topic.name().to_owned());
-    names.filter(|name| !name.starts_with("__")).collect()
+    let is_there = |topic: &&MetadataTopic| !topic.partitions().is_empty();
+    metadata.topics().iter().filter(is_there).map(|topic| topic.name().to_owned()).collect()
 }
 
 pub(in crate::commands) fn topic_missing(name: &str, visible: &[String]) -> Failure {
@@ -165,7 +164,7 @@ fn settings(config: &Config, topic: &str) -> Result<BTreeMap<String, String>, St
     }
     let admin: AdminClient<DefaultClientContext> = client.create().map_err(|error| error.to_string())?;
     let options = AdminOptions::new().request_timeout(Some(WAIT));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    let runtime = runtime().map_err(|failure| failure.message)?;
     let described = runtime.block_on(admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options));
     let described = described.map_err(|error| error.to_string())?.pop().ok_or("the answer is empty")?;
     let resource = described.map_err(|error| error.to_string())?;

@@ -9,9 +9,6 @@ use crate::sink::privileges::{self, Purpose, Resource};
 
 pub(in crate::commands) const GRANT: &str =
     "grant these actions to the user; `sakia init --print-roles` prints a role that has them all";
-pub(in crate::commands) const NO_USER: &str = "mongo.uri names no user, and the server asks for one";
-pub(in crate::commands) const GIVE_USER: &str =
-    "give user and password in SAKIA_MONGO: mongodb://user:password@host/?authSource=admin";
 
 /// Rights of `sakia run` that are not there, as `action on database.collection`. `status` is the answer to
 /// `connectionStatus` with `showPrivileges`. A user without a name is anybody, on a server that lets anybody in or on one

@@ -12,7 +12,7 @@ use self::shown::{Shown, Sums};
 use super::{CheckArgs, kafka};
 use crate::clock::wall_ms;
 use crate::code::{Code, Failure};
-use crate::config::topics::is_pattern;
+use crate::commands::stdout::written;
 use crate::config::{Config, DecoderTable};
 use crate::decode::{Decoder, Scratch};
 use crate::record::{Headers, Record};
@@ -39,9 +39,7 @@ pub(super) fn run(config: &Config, args: &CheckArgs) -> Result<bool, Failure> {
         None => tool.newest(args.n, args.first)?,
     };
     let out = &mut io::stdout().lock();
-    let written =
-        if args.json { writeln!(out, "{}", shown::to_report(&shown)) } else { shown::write_text(out, &shown) };
-    written.map_err(|error| failed(format_args!("cannot write the report: {error}")))?;
+    written(if args.json { writeln!(out, "{}", shown::to_report(&shown)) } else { shown::write_text(out, &shown) })?;
     Ok(Sums::of(&shown).faults == 0)
 }
 
@@ -51,17 +49,18 @@ fn failed(message: impl std::fmt::Display) -> Failure {
 
 impl<'a> Tool<'a> {
     fn of(config: &'a Config, topic: Option<&'a str>) -> Result<Self, Failure> {
-        let topics = &config.kafka.topics;
-        let topic = match (topic, config.decoders.as_slice()) {
-            (Some(topic), _) => topic,
-            (None, [only]) => only.topics[0].as_str(),
+        let choice = config.kafka.topics.join(", ");
+        let (topic, table) = match (topic, config.decoders.as_slice()) {
+            (Some(topic), _) => {
+                let routed = config.decoder_for(topic);
+                let unrouted = |why| Failure::new(Code::TopicWithoutDecoder, format_args!("{why}; there are {choice}"));
+                (topic, routed.map_err(unrouted)?)
+            }
+            (None, [only]) => (only.topics[0].as_str(), only),
             (None, _) => {
-                let choice = topics.join(", ");
                 return Err(failed(format_args!("several decoders are configured; choose by --topic: {choice}")));
             }
         };
-        let table = config.decoder_for(topic);
-        let table = table.map_err(|why| failed(format_args!("{why}; there are {}", topics.join(", "))))?;
         let decoder = Decoder::new(&config.contract_of(table)).map_err(failed)?;
         Ok(Self { topic, table, decoder, config })
     }
@@ -94,9 +93,6 @@ impl<'a> Tool<'a> {
     }
 
     fn newest(&self, n: usize, first: bool) -> Result<Vec<Shown>, Failure> {
-        if is_pattern(self.topic) {
-            return Err(failed(format_args!("{} is a pattern: choose one of its topics by --topic", self.topic)));
-        }
         let unreachable = |error| Failure::new(Code::KafkaUnreachable, error);
         let asker = Asker::new(&self.config.kafka).map_err(unreachable)?;
         let topics = [self.topic.to_owned()];

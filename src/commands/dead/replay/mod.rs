@@ -15,18 +15,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use mongodb::Database;
-use mongodb::bson::{Bson, Document, doc};
-use mongodb::options::ReadConcern;
+use mongodb::bson::{Document, doc};
 use tokio::sync::watch;
 
 use self::drive::Drive;
 use self::feed::Feed;
 use self::judge::{Lane, Verdict};
 use self::report::Tally;
+use super::Letters;
 use super::filter::{FilterArgs, StateArg};
-use super::{Letters, unwritten};
 use crate::cli::LayerArgs;
+use crate::clock::wall_ms;
 use crate::code::{Code, Failure};
+use crate::commands::stdout::written;
 use crate::config::{Config, Contract};
 use crate::crash;
 use crate::decode::{Decoder, Scratch};
@@ -80,28 +81,23 @@ pub(super) async fn run(
 ) -> Result<ExitCode, Failure> {
     let level = Some(config.telemetry.log_level.as_str());
     log::init(Format::Text, level, Line::hidden()).map_err(|error| Failure::new(Code::Failed, error))?;
-    let topics = topics(config, letters).await?;
-    let takeable = takeable(&topics, args);
+    let choice = Choice::of(config, letters, args).await?;
     let horizon = horizon(config, db).await?;
     let mut tally = if args.dry_run {
-        rehearse(config, letters, takeable, horizon).await?
+        rehearse(config, letters, &choice, horizon).await?
     } else {
-        let ledger = Arc::new(Ledger::open(db.clone(), config, String::new()).await.map_err(Failure::from)?);
+        let ledger = Ledger::open(db.clone(), config, String::new()).await.map_err(Failure::from)?;
         let begun = match &args.resume {
             Some(id) => Some(resume(&ledger, letters, id).await?),
-            None => begin(config, &takeable, &ledger).await?,
+            None => begin(config, &choice, &ledger).await?,
         };
-        note_open_runs(&ledger, begun.as_ref()).await?;
-        match begun {
-            Some(begun) => replay(config, db, letters, &ledger, begun, horizon).await?,
-            None => Tally::default(),
-        }
+        replay(config, db, letters, begun, &Arc::new(ledger), horizon).await?
     };
     if args.resume.is_none() {
-        note_left_out(&topics, letters, args, &mut tally).await?;
+        choice.note_left_out(letters, &mut tally).await?;
     }
     let mut out = io::stdout().lock();
-    unwritten(if args.json { writeln!(out, "{}", tally.json()) } else { tally.text(&mut out) })?;
+    written(if args.json { writeln!(out, "{}", tally.json()) } else { tally.text(&mut out) })?;
     if !tally.stopped.is_empty() {
         let run = tally.run.unwrap_or_default();
         let message = format_args!(
@@ -117,10 +113,12 @@ async fn replay(
     config: &Config,
     db: &Database,
     letters: &Letters,
+    begun: Option<Replay>,
     ledger: &Arc<Ledger>,
-    replay: Replay,
     horizon: EventTime,
 ) -> Result<Tally, Failure> {
+    note_open_runs(ledger, begun.as_ref()).await?;
+    let Some(replay) = begun else { return Ok(Tally::default()) };
     let mut err = io::stderr();
     writeln!(err, "run {0}; should it be interrupted: sakia dead replay --resume {0}", replay.id).ok();
     let (_stop, stopped) = watch::channel(false);
@@ -149,11 +147,12 @@ async fn replay(
 }
 
 /// Claims what there is to replay, and makes the run. `None`: there is nothing.
-async fn begin(config: &Config, takeable: &Document, ledger: &Ledger) -> Result<Option<Replay>, Failure> {
+async fn begin(config: &Config, choice: &Choice, ledger: &Ledger) -> Result<Option<Replay>, Failure> {
+    let filter = choice.takeable();
     for _ in 0..MAX_CLAIMS {
         let id = ledger.new_replay_id();
         let free = ledger.give_up_claims().await.map_err(|error| failed(&id, error))?;
-        let claimed = ledger.claim_letters(&id, takeable, &free).await.map_err(|error| failed(&id, error))?;
+        let claimed = ledger.claim_letters(&id, &filter, &free).await.map_err(|error| failed(&id, error))?;
         if claimed.letters == 0 {
             return Ok(None);
         }
@@ -199,13 +198,8 @@ async fn resume(ledger: &Ledger, letters: &Letters, id: &str) -> Result<Replay, 
 }
 
 /// What a replay decodes to, by letter.
-async fn rehearse(
-    config: &Config,
-    letters: &Letters,
-    takeable: Document,
-    horizon: EventTime,
-) -> Result<Tally, Failure> {
-    let pending = doc! { "$and": [takeable, StateArg::Pending.document()] };
+async fn rehearse(config: &Config, letters: &Letters, choice: &Choice, horizon: EventTime) -> Result<Tally, Failure> {
+    let pending = doc! { "$and": [choice.takeable(), StateArg::Pending.document()] };
     let mut feed = Feed::new(letters, pending).await?;
     let mut tally = Tally { is_rehearsal: true, ..Tally::default() };
     let (mut scratch, mut lanes) = (Scratch::default(), BTreeMap::<String, Lane>::new());
@@ -259,37 +253,36 @@ async fn horizon(config: &Config, db: &Database) -> Result<EventTime, Failure> {
     Ok(bounds::horizon(config.storage.ttl_days, &hello).unwrap_or(EventTime(i64::MIN)))
 }
 
-/// Topics of letters that a decoder reads, by name or by pattern.
-async fn topics(config: &Config, letters: &Letters) -> Result<Vec<String>, Failure> {
-    let found = letters.0.distinct("topic", doc! {}).read_concern(ReadConcern::majority()).await;
-    let found = found.map_err(|error| letters.failed(error))?;
-    let names = found.iter().filter_map(Bson::as_str).filter(|topic| config.decoder_for(topic).is_ok());
-    Ok(names.map(str::to_owned).collect())
+/// The letters that are asked for.
+struct Choice {
+    filter: Document,
+    /// Of their topics those that a decoder reads, by name or by pattern.
+    topics: Vec<String>,
 }
 
-/// Letters that a replay can take: of a topic that is configured, and whole.
-fn takeable(topics: &[String], args: &ReplayArgs) -> Document {
-    doc! { "$and": [
-        args.filter.document(),
-        { "topic": { "$in": topics } },
-        { "$nor": [feed::is_cut()] },
-    ] }
-}
-
-/// Counts the letters that were asked for and are never taken.
-async fn note_left_out(
-    topics: &[String],
-    letters: &Letters,
-    args: &ReplayArgs,
-    tally: &mut Tally,
-) -> Result<(), Failure> {
-    let foreign = doc! { "topic": { "$nin": topics } };
-    for (why, which) in [(judge::CUT, feed::is_cut()), ("no [[decoder]] reads their topic", foreign)] {
-        let wanted = doc! { "$and": [args.filter.document(), StateArg::Pending.document(), which] };
-        let n = letters.0.count_documents(wanted).await.map_err(|error| letters.failed(error))?;
-        tally.back(why, n);
+impl Choice {
+    async fn of(config: &Config, letters: &Letters, args: &ReplayArgs) -> Result<Self, Failure> {
+        let filter = args.filter.document(wall_ms());
+        let mut topics = letters.topics(filter.clone()).await?;
+        topics.retain(|topic| config.decoder_for(topic).is_ok());
+        Ok(Self { filter, topics })
     }
-    Ok(())
+
+    /// Letters that a replay can take: of a topic that is read, and whole.
+    fn takeable(&self) -> Document {
+        doc! { "$and": [self.filter.clone(), { "topic": { "$in": &self.topics } }, { "$nor": [feed::is_cut()] }] }
+    }
+
+    /// Counts the letters that are never taken.
+    async fn note_left_out(&self, letters: &Letters, tally: &mut Tally) -> Result<(), Failure> {
+        let foreign = doc! { "topic": { "$nin": &self.topics } };
+        for (why, which) in [(judge::CUT, feed::is_cut()), ("no [[decoder]] reads their topic", foreign)] {
+            let wanted = doc! { "$and": [self.filter.clone(), StateArg::Pending.document(), which] };
+            let n = letters.0.count_documents(wanted).await.map_err(|error| letters.failed(error))?;
+            tally.back(why, n);
+        }
+        Ok(())
+    }
 }
 
 /// Runs that somebody has to resume before their letters can be stored.

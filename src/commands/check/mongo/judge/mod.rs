@@ -7,6 +7,7 @@ use crate::commands::check::finding::{Area, Finding, State};
 use crate::commands::init::steps::{self, Names, Topology, same_key, whole};
 use crate::commands::init::survey::Survey;
 use crate::config::Config;
+use crate::sink::privileges::{GIVE_USER, NO_USER};
 
 /// Before it, the server's defaults for write concerns and some replies are others.
 const OLDEST: (u32, u32) = (5, 0);
@@ -26,20 +27,32 @@ pub(in crate::commands::check) fn judge(config: &Config, facts: &Facts, now_ms: 
         }
         None => findings.push(finding(State::Ok, "sharded cluster", "by a mongos")),
     }
-    if let Some(engine) = facts.engine.as_deref().filter(|engine| *engine != "wiredTiger") {
-        let detail = format!("is {engine}: what it acknowledges may be gone after a restart");
-        findings.push(finding(State::Fail, "storage engine", detail).mend("use a server with WiredTiger"));
-    }
+    findings.extend(judge_engine(&facts.engine));
     findings.push(judge_rights(config, facts));
     match &facts.survey {
         Ok(survey) => {
             findings.extend(judge_collections(config, survey, facts.topology));
-            findings.extend(judge_indexes(config, survey, facts.index_uses.as_deref().unwrap_or_default(), now_ms));
+            let uses = facts.index_uses.as_deref().unwrap_or_default();
+            findings.extend(judge_indexes(config, survey, uses, now_ms));
+            if let (Err(error), true) = (&facts.index_uses, survey.collections.contains_key(&config.mongo.collection)) {
+                findings.push(finding(State::Note, "indexes", format!("whether they are used is not judged: {error}")));
+            }
         }
         Err(error) => findings.push(finding(State::Note, "collections", format!("not judged: {error}"))),
     }
     findings.extend(judge_ttl(config));
     findings
+}
+
+fn judge_engine(engine: &Result<Option<String>, String>) -> Option<Finding> {
+    match engine.as_ref().map(Option::as_deref) {
+        Ok(None | Some("wiredTiger")) => None,
+        Ok(Some(engine)) => {
+            let detail = format!("is {engine}: what it acknowledges may be gone after a restart");
+            Some(finding(State::Fail, "storage engine", detail).mend("use a server with WiredTiger"))
+        }
+        Err(error) => Some(finding(State::Note, "storage engine", format!("is not known: {error}"))),
+    }
 }
 
 fn judge_version(facts: &Facts) -> Finding {
@@ -99,9 +112,7 @@ fn judge_rights(config: &Config, facts: &Facts) -> Finding {
                 .mend(rights::GRANT)
         }
         (None, true) => match &facts.survey {
-            Err(error) => {
-                finding(State::Fail, "rights", format!("{}: {error}", rights::NO_USER)).mend(rights::GIVE_USER)
-            }
+            Err(error) => finding(State::Fail, "rights", format!("{NO_USER}: {error}")).mend(GIVE_USER),
             Ok(_) => finding(State::Ok, "rights", "the server lets anybody in"),
         },
     }

@@ -40,7 +40,7 @@ fn sound(config: &Config) -> Facts {
         rights: doc! { "authInfo": { "authenticatedUsers": [], "authenticatedUserPrivileges": [] } },
         survey: Ok(survey(config)),
         index_uses: Ok(Vec::new()),
-        engine: Some("wiredTiger".into()),
+        engine: Ok(Some("wiredTiger".into())),
     }
 }
 
@@ -65,8 +65,10 @@ fn the_server_itself() {
     let config = config("");
     let old = Facts { version: Ok("4.4.29".into()), ..sound(&config) };
     check(&config, &old, &[&["Fail", "4.4.29", "older than 5.0", "newer server"]]);
-    let memory = Facts { engine: Some("inMemory".into()), ..sound(&config) };
+    let memory = Facts { engine: Ok(Some("inMemory".into())), ..sound(&config) };
     check(&config, &memory, &[&["Fail", "inMemory"]]);
+    let closed = Facts { engine: Err("denied".into()), index_uses: Err("denied".into()), ..sound(&config) };
+    check(&config, &closed, &[&["Note", "storage engine is not known: denied"], &["Note", "not judged: denied"]]);
     let closed = Facts { set: Some(Err("denied".into())), ..sound(&config) };
     check(&config, &closed, &[&["Note", "denied", "journaling is not judged"]]);
 }
