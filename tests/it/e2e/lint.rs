@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Series that are there only once there is a reason for them.
-const SILENT: [&str; 2] = ["sakia_skipped_total", "sakia_dead_letters_total"];
+const SILENT: [&str; 3] = ["sakia_skipped_total", "sakia_dead_letters_total", "sakia_seals_total"];
 
 /// What a family says of itself and shows.
 #[derive(Debug, Default, PartialEq, Eq)]
