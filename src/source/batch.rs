@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::record::{Assignment, Record};
 
 /// A batch is full at this many bytes: large enough that the channel's cost vanishes, small enough to stay in cache.
-pub const FULL_BYTES: usize = 256 * 1024;
+pub const FULL_BYTES: usize = 240 * 1024;
 /// A batch is full at this many records, so that tiny records do not pile up for one step of the shard.
 pub const FULL_RECORDS: usize = 2_000;
 
@@ -51,8 +51,9 @@ impl Batch {
     /// `held` counts the bytes that all batches of this process hold. `like` is a size to allocate for at once, such as
     /// that of the batch before.
     pub fn new(held: Arc<AtomicUsize>, like: Extent) -> Self {
-        let entries = Vec::with_capacity(like.n_records);
-        let arena = Vec::with_capacity(like.n_bytes);
+        // Few sizes: the allocator keeps 4 MiB for each size and thread.
+        let entries = Vec::with_capacity(like.n_records.next_power_of_two());
+        let arena = Vec::with_capacity(like.n_bytes.next_power_of_two());
         let mut batch = Self { places: Vec::new(), entries, arena, charge: Charge { held, bytes: 0 } };
         batch.charge_for_capacity();
         batch
