@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Session, refused, show};
+use super::{Access, refused, show};
 use crate::cli::LayerArgs;
 use crate::code::Failure;
 
@@ -16,8 +16,8 @@ pub(super) struct ContractArgs {
     pub(super) layer: LayerArgs,
 }
 
-pub(super) fn run(session: &Session<'_>, args: &ContractArgs) -> Result<ExitCode, Failure> {
-    let kept = session.runtime.block_on(session.ledger("").read_all())?;
+pub(super) fn run(access: &Access<'_>, args: &ContractArgs) -> Result<ExitCode, Failure> {
+    let kept = access.runtime.block_on(access.ledger("").read_all())?;
     let named: Vec<_> = kept.contracts.iter().filter(|c| c.fingerprint.starts_with(&args.fingerprint)).collect();
     match named.as_slice() {
         [one] => show::print(&format!("{}\n", one.text)),

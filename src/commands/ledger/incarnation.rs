@@ -9,7 +9,7 @@ use clap::Args;
 use super::broker::Broker;
 use super::confirm::{ConfirmArgs, confirm};
 use super::show::print;
-use super::{Session, refused};
+use super::{Access, refused};
 use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
 use crate::record::Origin;
@@ -25,15 +25,15 @@ pub(super) struct IncarnationArgs {
     pub(super) layer: LayerArgs,
 }
 
-pub(super) fn run(session: &Session<'_>, args: &IncarnationArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(access: &Access<'_>, args: &IncarnationArgs) -> Result<ExitCode, Failure> {
     let topic = args.topic.as_str();
-    let Some(contract) = session.config.contract_for(topic) else {
+    let Some(contract) = access.config.contract_for(topic) else {
         return Err(refused(format_args!("no [[decoder]] names topic {topic}")));
     };
-    let broker = Broker::connect(&session.config.kafka)?;
-    let ledger = session.ledger(&broker.cluster);
-    session.runtime.block_on(ledger.check(session.config))?;
-    let kept = session.runtime.block_on(ledger.read_all())?;
+    let broker = Broker::connect(&access.config.kafka)?;
+    let ledger = access.ledger(&broker.cluster);
+    access.runtime.block_on(ledger.check(access.config))?;
+    let kept = access.runtime.block_on(ledger.read_all())?;
     let of_topic = kept.entries.iter().filter(|k| k.origin.cluster == broker.cluster && k.origin.topic == topic);
     let newest = of_topic.clone().map(|kept| kept.origin.incarnation).max().unwrap_or(0);
     let newest_entries = of_topic.filter(|kept| kept.origin.incarnation == newest);
@@ -66,7 +66,7 @@ pub(super) fn run(session: &Session<'_>, args: &IncarnationArgs) -> Result<ExitC
         (origin, first_entry(topic_id.as_deref(), &fingerprint, ledger.random_id()))
     };
     let first: Vec<_> = partitions.iter().map(first).collect();
-    let n_known = session.runtime.block_on(async {
+    let n_known = access.runtime.block_on(async {
         ledger.keep_contract(&contract).await?;
         ledger.make_entries(&first).await
     })?;

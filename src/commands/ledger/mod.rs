@@ -72,25 +72,25 @@ impl LedgerArgs {
 }
 
 pub fn run(config: &Config, args: &LedgerArgs) -> Result<ExitCode, Failure> {
-    let session = Session::start(config)?;
+    let access = Access::start(config)?;
     match &args.action {
-        None => show::run(&session, &args.show),
-        Some(Action::Show(args)) => show::run(&session, args),
-        Some(Action::Contract(args)) => contract::run(&session, args),
-        Some(Action::Skip(args)) => skip::run(&session, args),
-        Some(Action::Incarnation(args)) => incarnation::run(&session, args),
-        Some(Action::Rebuild(args)) => rebuild::run(&session, args),
+        None => show::run(&access, &args.show),
+        Some(Action::Show(args)) => show::run(&access, args),
+        Some(Action::Contract(args)) => contract::run(&access, args),
+        Some(Action::Skip(args)) => skip::run(&access, args),
+        Some(Action::Incarnation(args)) => incarnation::run(&access, args),
+        Some(Action::Rebuild(args)) => rebuild::run(&access, args),
     }
 }
 
 /// What all of them need.
-struct Session<'a> {
+struct Access<'a> {
     config: &'a Config,
     runtime: Runtime,
     server: Server,
 }
 
-impl<'a> Session<'a> {
+impl<'a> Access<'a> {
     fn start(config: &'a Config) -> Result<Self, Failure> {
         let runtime = runtime()?;
         let (server, _) = runtime.block_on(reach(&config.mongo, "ledger"))?;

@@ -11,7 +11,7 @@ use super::confirm::{ConfirmArgs, confirm, say};
 use super::show::print;
 use super::survey::{Streams, survey};
 use super::timeline::grouped;
-use super::{Session, failed, refused};
+use super::{Access, failed, refused};
 use crate::cli::LayerArgs;
 use crate::code::{Code, Failure};
 use crate::config::Contract;
@@ -58,28 +58,28 @@ struct Topic {
     contract: Contract,
 }
 
-pub(super) fn run(session: &Session<'_>, args: &RebuildArgs) -> Result<ExitCode, Failure> {
-    let broker = Broker::connect(&session.config.kafka)?;
-    let ledger = session.ledger(&broker.cluster);
-    session.runtime.block_on(ledger.check(session.config))?;
+pub(super) fn run(access: &Access<'_>, args: &RebuildArgs) -> Result<ExitCode, Failure> {
+    let broker = Broker::connect(&access.config.kafka)?;
+    let ledger = access.ledger(&broker.cluster);
+    access.runtime.block_on(ledger.check(access.config))?;
     let n_members = broker.n_members()?;
     if n_members > 0 && !args.confirm.dry_run {
         // What they still hold could be written beside the streams that are made for the gaps.
-        let group = &session.config.kafka.group;
+        let group = &access.config.kafka.group;
         return Err(refused(format_args!("group {group} has {n_members} running members: stop all of them first")));
     }
-    let kept = session.runtime.block_on(ledger.read_all())?;
+    let kept = access.runtime.block_on(ledger.read_all())?;
     say("reading all buckets and dead letters\n");
-    let streams = survey(session)?;
+    let streams = survey(access)?;
     if streams.is_empty() && kept.entries.is_empty() {
         return Err(refused(
             "no bucket and no dead letter is of a partition's stream: there is nothing to make a ledger from, and no need \
              of one (should replays have left buckets, of streams below 0: move them away until a member has made it)",
         ));
     }
-    let work = Rebuild { session, args, broker: &broker, ledger: &ledger, kept: &kept }.work(&streams)?;
+    let work = Rebuild { access, args, broker: &broker, ledger: &ledger, kept: &kept }.work(&streams)?;
     print(&work.shown)?;
-    print(&lost_replays(session, &ledger)?)?;
+    print(&lost_replays(access, &ledger)?)?;
     if work.make.is_empty() && work.replace.is_empty() && kept.header.is_some() {
         return print("nothing to rebuild: every partition that has buckets has its entry\n");
     }
@@ -90,13 +90,13 @@ pub(super) fn run(session: &Session<'_>, args: &RebuildArgs) -> Result<ExitCode,
     if !confirm(&args.confirm)? {
         return Ok(ExitCode::SUCCESS);
     }
-    session.runtime.block_on(apply(session, &ledger, &work))?;
+    access.runtime.block_on(apply(access, &ledger, &work))?;
     print("done\n")
 }
 
 /// Replays that were under way have lost what they need to be resumed.
-fn lost_replays(session: &Session<'_>, ledger: &Ledger) -> Result<String, Failure> {
-    let lost = session.runtime.block_on(ledger.lost_replays());
+fn lost_replays(access: &Access<'_>, ledger: &Ledger) -> Result<String, Failure> {
+    let lost = access.runtime.block_on(ledger.lost_replays());
     let lost = lost.map_err(|error| failed(format_args!("runs of replays cannot be looked up: {error}")))?;
     let one = |run: &String| {
         format!(
@@ -108,7 +108,7 @@ fn lost_replays(session: &Session<'_>, ledger: &Ledger) -> Result<String, Failur
 }
 
 /// The header comes last: without it no member uses what is there, so an end half-way is only begun again.
-async fn apply(session: &Session<'_>, ledger: &Ledger, work: &Work<'_>) -> Result<(), Failure> {
+async fn apply(access: &Access<'_>, ledger: &Ledger, work: &Work<'_>) -> Result<(), Failure> {
     for contract in work.contracts.values() {
         ledger.keep_contract(contract).await?;
     }
@@ -120,12 +120,12 @@ async fn apply(session: &Session<'_>, ledger: &Ledger, work: &Work<'_>) -> Resul
         let message = format!("{n_changed} entries were made or changed by somebody else at the same time");
         return Err(Failure::new(Code::LedgerBusy, format_args!("{message}: stop all members, and run this again")));
     }
-    ledger.keep_header(session.config).await?;
+    ledger.keep_header(access.config).await?;
     Ok(())
 }
 
 struct Rebuild<'a> {
-    session: &'a Session<'a>,
+    access: &'a Access<'a>,
     args: &'a RebuildArgs,
     broker: &'a Broker<'a>,
     ledger: &'a Ledger,
@@ -176,7 +176,7 @@ impl<'a> Rebuild<'a> {
 
     /// `None`: nobody reads it under this configuration.
     fn topic(&self, name: &str) -> Result<Option<Topic>, Failure> {
-        let Some(contract) = self.session.config.contract_for(name) else { return Ok(None) };
+        let Some(contract) = self.access.config.contract_for(name) else { return Ok(None) };
         let partitions = self.broker.partitions(name)?;
         let committed = if self.args.ignore_commits || partitions.is_empty() {
             BTreeMap::new()

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Session;
+use super::Access;
 use super::broker::{Broker, Ends};
 use super::confirm::say;
 use super::timeline::{Segment, bar, grouped, segments};
@@ -48,9 +48,9 @@ struct View<'a> {
     logs: BTreeMap<&'a Origin, Ends>,
 }
 
-pub(super) fn run(session: &Session<'_>, args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let ledger = session.ledger("");
-    let kept = session.runtime.block_on(ledger.read_all())?;
+pub(super) fn run(access: &Access<'_>, args: &ShowArgs) -> Result<ExitCode, Failure> {
+    let ledger = access.ledger("");
+    let kept = access.runtime.block_on(ledger.read_all())?;
     let is_wanted = |kept: &&KeptEntry| {
         args.topic.as_ref().is_none_or(|topic| *topic == kept.origin.topic)
             && args.partition.is_none_or(|partition| partition == kept.origin.partition)
@@ -60,7 +60,7 @@ pub(super) fn run(session: &Session<'_>, args: &ShowArgs) -> Result<ExitCode, Fa
         newest.insert((origin.cluster.as_str(), origin.topic.as_str()), origin.incarnation);
     }
     let shown: Vec<_> = kept.entries.iter().filter(is_wanted).collect();
-    let logs = ends_of(session, &shown, &newest);
+    let logs = ends_of(access, &shown, &newest);
     let view = View { ledger: ledger.name(), kept: &kept, shown, newest, logs };
     if args.json {
         return print(&format!("{}\n", view.json()));
@@ -71,7 +71,7 @@ pub(super) fn run(session: &Session<'_>, args: &ShowArgs) -> Result<ExitCode, Fa
 
 /// Ends of the log of what is read now. Whatever goes wrong is a note: the ledger is shown all the same.
 fn ends_of<'a>(
-    session: &Session<'_>,
+    access: &Access<'_>,
     shown: &[&'a KeptEntry],
     newest: &BTreeMap<(&str, &str), i32>,
 ) -> BTreeMap<&'a Origin, Ends> {
@@ -79,7 +79,7 @@ fn ends_of<'a>(
     if shown.is_empty() {
         return logs;
     }
-    let broker = match Broker::connect(&session.config.kafka) {
+    let broker = match Broker::connect(&access.config.kafka) {
         Ok(broker) => broker,
         Err(failure) => {
             say(&format!("note: shown without the ends of the log: {}\n", failure.message));

@@ -10,7 +10,7 @@ use super::broker::Broker;
 use super::confirm::{ConfirmArgs, confirm};
 use super::show::print;
 use super::timeline::grouped;
-use super::{Session, refused};
+use super::{Access, refused};
 use crate::cli::LayerArgs;
 use crate::code::Failure;
 use crate::sink::ledger::Target;
@@ -68,13 +68,13 @@ impl FromStr for To {
     }
 }
 
-pub(super) fn run(session: &Session<'_>, args: &SkipArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(access: &Access<'_>, args: &SkipArgs) -> Result<ExitCode, Failure> {
     let topic = args.place.topic.as_str();
-    let broker = Broker::connect(&session.config.kafka)?;
-    let ledger = session.ledger(&broker.cluster);
-    session.runtime.block_on(ledger.check(session.config))?;
+    let broker = Broker::connect(&access.config.kafka)?;
+    let ledger = access.ledger(&broker.cluster);
+    access.runtime.block_on(ledger.check(access.config))?;
     let topic_id = broker.topic_id(topic).ok().flatten();
-    let contract = session.config.contract_for(topic);
+    let contract = access.config.contract_for(topic);
     let mut targets = Vec::new();
     for partition in partitions(&broker, &args.place)? {
         let ends = broker.ends(topic, partition)?;
@@ -86,7 +86,7 @@ pub(super) fn run(session: &Session<'_>, args: &SkipArgs) -> Result<ExitCode, Fa
     let mut shown = String::new();
     let mut wanted = Vec::new();
     for target in targets {
-        match session.runtime.block_on(ledger.plan_skip(&target))? {
+        match access.runtime.block_on(ledger.plan_skip(&target))? {
             Ok(skip) => {
                 shown.push_str(&describe(&target, &skip));
                 wanted.push(target);
@@ -104,7 +104,7 @@ pub(super) fn run(session: &Session<'_>, args: &SkipArgs) -> Result<ExitCode, Fa
     }
     for target in wanted {
         // Planned anew: members have gone on meanwhile, and may even be past it.
-        let done = session.runtime.block_on(ledger.skip(&target))?;
+        let done = access.runtime.block_on(ledger.skip(&target))?;
         print(&match done {
             Ok(skip) => format!("done: {}", describe(&target, &skip)),
             Err(why) => format!("left as it is: {topic}/{}: {why}\n", target.partition),

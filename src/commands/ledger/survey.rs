@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mongodb::bson::{Bson, Document, doc};
 
-use super::{Session, failed};
+use super::{Access, failed};
 use crate::code::{Code, Failure};
 use crate::record::{Origin, Position, StreamId};
 use crate::sink::ledger::coverage::rebuild::Found;
@@ -19,12 +19,12 @@ struct Sum {
 }
 
 /// Reads all buckets and dead letters once.
-pub(super) fn survey(session: &Session<'_>) -> Result<Streams, Failure> {
-    let collection = &session.config.mongo.collection;
+pub(super) fn survey(access: &Access<'_>) -> Result<Streams, Failure> {
+    let collection = &access.config.mongo.collection;
     let mut sums: BTreeMap<StreamId, Sum> = BTreeMap::new();
-    let letters = sums_of(session, &format!("{collection}_dead"), &letters_group())?;
-    for document in sums_of(session, collection, &buckets_group(session))?.iter().chain(&letters) {
-        let sum = parse(session, document)?;
+    let letters = sums_of(access, &format!("{collection}_dead"), &letters_group())?;
+    for document in sums_of(access, collection, &buckets_group(access))?.iter().chain(&letters) {
+        let sum = parse(access, document)?;
         match sums.get_mut(&sum.found.stream) {
             None => _ = sums.insert(sum.found.stream, sum),
             Some(known) => {
@@ -37,7 +37,7 @@ pub(super) fn survey(session: &Session<'_>) -> Result<Streams, Failure> {
     let mut streams = Streams::new();
     for Sum { found, origin } in sums.into_values() {
         let origin = origin.ok_or_else(|| {
-            let (s, src) = (found.stream.0, &session.config.fields.src);
+            let (s, src) = (found.stream.0, &access.config.fields.src);
             unusable(format_args!("no bucket of stream {s} in {collection} says by {src:?} which partition it is of"))
         })?;
         streams.entry(origin).or_default().push(found);
@@ -45,10 +45,10 @@ pub(super) fn survey(session: &Session<'_>) -> Result<Streams, Failure> {
     Ok(streams)
 }
 
-fn buckets_group(session: &Session<'_>) -> Document {
-    let fields = &session.config.fields;
+fn buckets_group(access: &Access<'_>) -> Document {
+    let fields = &access.config.fields;
     let (lo, hi) = (format!("${}.lo", fields.pos), format!("${}.hi", fields.pos));
-    let window = session.config.bucket.window;
+    let window = access.config.bucket.window;
     let shifted = doc! { "$add": [{ "$toLong": "$_id.w" }, window.offset_ms] };
     let is_foreign = doc! { "$or": [{ "$ne": [{ "$type": &lo }, "long"] }, { "$ne": [{ "$type": &hi }, "long"] }] };
     let count = |condition: Document| doc! { "$sum": { "$cond": [condition, 1, 0] } };
@@ -68,14 +68,14 @@ fn letters_group() -> Document {
 }
 
 /// Takes as long as it takes: the whole collection is read.
-fn sums_of(session: &Session<'_>, collection: &str, group: &Document) -> Result<Vec<Document>, Failure> {
+fn sums_of(access: &Access<'_>, collection: &str, group: &Document) -> Result<Vec<Document>, Failure> {
     // A replay's streams are negative and cover no offsets: theirs are of other streams too.
     let of_members = doc! { "$match": { "_id.s": { "$gte": 0_i64 } } };
     let command = doc! {
         "aggregate": collection, "pipeline": [of_members, { "$group": group.clone() }], "allowDiskUse": true,
         "cursor": { "batchSize": 1_000_000 }, "readConcern": { "level": "majority" },
     };
-    let reply = session.runtime.block_on(session.server.run(command)).map_err(|error| {
+    let reply = access.runtime.block_on(access.server.run(command)).map_err(|error| {
         Failure::new(Code::MongoRefused, format_args!("the streams of {collection} cannot be added up: {error}"))
     })?;
     let cursor = reply.get_document("cursor").ok();
@@ -86,11 +86,11 @@ fn sums_of(session: &Session<'_>, collection: &str, group: &Document) -> Result<
     }
 }
 
-fn parse(session: &Session<'_>, sum: &Document) -> Result<Sum, Failure> {
-    let collection = &session.config.mongo.collection;
+fn parse(access: &Access<'_>, sum: &Document) -> Result<Sum, Failure> {
+    let collection = &access.config.mongo.collection;
     let n = |name| sum.get_i32(name).unwrap_or(0);
     if n("foreign") > 0 {
-        let (n, pos) = (n("foreign"), &session.config.fields.pos);
+        let (n, pos) = (n("foreign"), &access.config.fields.pos);
         return Err(unusable(format_args!(
             "{n} buckets of {collection} have no position in {pos:?}: set [fields] to the names they were written under"
         )));
@@ -100,7 +100,7 @@ fn parse(session: &Session<'_>, sum: &Document) -> Result<Sum, Failure> {
             "{} buckets of {collection} are not of windows of {} ms: set bucket.window and bucket.window_offset to what \
              they were written under",
             n("misplaced"),
-            session.config.bucket.window.length_ms
+            access.config.bucket.window.length_ms
         )));
     }
     let number = |name| sum.get_i64(name).map_err(|error| unusable(format_args!("a stream of {collection}: {error}")));

@@ -1,9 +1,9 @@
 //! Runs that try dead letters again: their streams in the ledger, their claims in the letters.
 //!
 //! A letter that is tried carries `replay: {run, state}`. The state goes from `claimed` (the run may still be given up)
-//! to `writing` (it may be in a bucket) to `done` (it is in a bucket) or `expired` (all of it is past its time to live). A
-//! letter that failed again loses the field, and so waits for another run. A run exists once its document is inserted; until then nothing of it is written, and whoever
-//! inserts a document that gives it up first may take its letters.
+//! to `writing` (it may be in a bucket) to `done` (it is in a bucket) or `expired` (all of it is past its time to live).
+//! A letter that failed again loses the field, and so waits for another run. A run exists once its document is inserted;
+//! until then nothing of it is written, and whoever inserts a document that gives it up first may take its letters.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
