@@ -21,7 +21,7 @@ check: ## formatting, lints and docs, with warnings denied
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	cargo clippy --no-default-features --lib --test tidy -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
-	@if command -v shellcheck >/dev/null; then shellcheck -x deploy/local/*.sh .ci/run; else echo "shellcheck: not installed, left out"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck -x deploy/local/*.sh loadtest/*.sh .ci/run; else echo "shellcheck: not installed, left out"; fi
 
 core: ## the pure core alone: no services, no C compiler, seconds
 	cargo test --no-default-features --lib --test tidy --test sim
