@@ -87,8 +87,7 @@ impl Encoder {
 
     /// Body of a command of `kind` with one statement for each delta.
     pub fn body<'a>(&self, kind: Kind, deltas: impl Iterator<Item = &'a Delta> + Clone) -> Vec<u8> {
-        // Few sizes: the allocator keeps 4 MiB for each size and thread.
-        let capacity = (STATEMENT_BYTES + deltas.clone().map(statement_bytes).sum::<usize>()).next_power_of_two();
+        let capacity = STATEMENT_BYTES + deltas.clone().map(statement_bytes).sum::<usize>();
         let (verb, statements) = match kind {
             Kind::Insert => ("insert", "documents"),
             Kind::Append | Kind::Seal => ("update", "updates"),
