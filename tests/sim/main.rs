@@ -1,8 +1,8 @@
 //! The production engine in a single-threaded world: one seed decides every delay, crash, repeat and refusal.
 //!
 //! The world has one partition, a store with compare-and-append semantics, a ledger, and nodes that crash, lose
-//! replies, come back as zombies, are put back, or run under another contract; the ledger may be lost and rebuilt. At the end every reading of the log is
-//! exactly once in a bucket or a dead letter.
+//! replies, come back as zombies, are put back, or run under another contract; the ledger may be lost and rebuilt. At
+//! the end every reading of the log is exactly once in a bucket or a dead letter.
 
 mod ledger;
 mod log;

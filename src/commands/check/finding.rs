@@ -104,6 +104,17 @@ pub(super) fn write_table(out: &mut impl Write, findings: &[Finding]) -> io::Res
     )
 }
 
+/// Holds the findings that are not ok each against the words that it must hold.
+#[cfg(test)]
+pub(super) fn check_problems(findings: &[Finding], expected: &[&[&str]]) {
+    let bad: Vec<_> = findings.iter().filter(|finding| finding.state != State::Ok).collect();
+    assert_eq!(bad.len(), expected.len(), "{findings:#?}");
+    for (finding, words) in bad.iter().zip(expected) {
+        let text = format!("{:?} {} {} -> {}", finding.state, finding.what, finding.detail, finding.mend);
+        assert!(words.iter().all(|word| text.contains(word)), "{words:?}: {text}");
+    }
+}
+
 pub(super) fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }

@@ -185,6 +185,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::commands::check::finding::check_problems;
 
     fn config() -> Config {
         reading(&["t"])
@@ -225,13 +226,7 @@ mod tests {
     }
 
     fn check_with(config: &Config, facts: &Facts, expected: &[&[&str]]) {
-        let findings = judge(config, facts);
-        let bad: Vec<_> = findings.iter().filter(|finding| finding.state != State::Ok).collect();
-        assert_eq!(bad.len(), expected.len(), "{findings:#?}");
-        for (finding, words) in bad.iter().zip(expected) {
-            let text = format!("{:?} {} {} -> {}", finding.state, finding.what, finding.detail, finding.mend);
-            assert!(words.iter().all(|word| text.contains(word)), "{words:?}: {text}");
-        }
+        check_problems(&judge(config, facts), expected);
     }
 
     #[test]

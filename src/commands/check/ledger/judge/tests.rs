@@ -1,6 +1,7 @@
 //! Entries as a ledger may hold them, against what is said of them.
 
 use super::*;
+use crate::commands::check::finding::check_problems;
 use crate::commands::check::kafka::{Group, Partition, Topic};
 use crate::sink::ledger::entry::Stream;
 
@@ -48,13 +49,7 @@ fn facts(entry: Entry) -> Facts {
 
 /// The findings that are not ok, each against the words that it must hold.
 fn check(facts: &Facts, kafka: &kafka::Facts, expected: &[&[&str]]) {
-    let findings = judge(&config(), facts, kafka);
-    let bad: Vec<_> = findings.iter().filter(|finding| finding.state != State::Ok).collect();
-    assert_eq!(bad.len(), expected.len(), "{findings:#?}");
-    for (finding, words) in bad.iter().zip(expected) {
-        let text = format!("{:?} {} {} -> {}", finding.state, finding.what, finding.detail, finding.mend);
-        assert!(words.iter().all(|word| text.contains(word)), "{words:?}: {text}");
-    }
+    check_problems(&judge(&config(), facts, kafka), expected);
 }
 
 #[test]

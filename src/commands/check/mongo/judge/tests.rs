@@ -3,6 +3,7 @@
 use mongodb::bson::{DateTime, Document, doc};
 
 use super::*;
+use crate::commands::check::finding::check_problems;
 use crate::commands::init::survey::Found;
 
 const NOW: i64 = 1_794_744_000_000;
@@ -46,13 +47,7 @@ fn sound(config: &Config) -> Facts {
 
 /// The findings that are not ok, each against the words that it must hold.
 fn check(config: &Config, facts: &Facts, expected: &[&[&str]]) {
-    let findings = judge(config, facts, NOW);
-    let bad: Vec<_> = findings.iter().filter(|finding| finding.state != State::Ok).collect();
-    assert_eq!(bad.len(), expected.len(), "{findings:#?}");
-    for (finding, words) in bad.iter().zip(expected) {
-        let text = format!("{:?} {} {} -> {}", finding.state, finding.what, finding.detail, finding.mend);
-        assert!(words.iter().all(|word| text.contains(word)), "{words:?}: {text}");
-    }
+    check_problems(&judge(config, facts, NOW), expected);
 }
 
 #[test]
